@@ -1,0 +1,46 @@
+"""FedAvg: average the clients' models, weighted by their numbers of rows.
+
+McMahan, Moore, Ramage, Hampson and Agüera y Arcas, "Communication-efficient learning of deep networks from
+decentralized data", AISTATS 2017.
+
+    w_{t+1} = sum_{k in S_t} (n_k / n_S) w_k,      w_k = local descent from w_t on client k's rows
+
+Deviations: none. The number of participants is rounded half up (the paper's max(C K, 1) is not whole).
+Wire: the model down and up, batch-norm statistics included. State: none.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from potluck.average import averaging
+from potluck.combine import NormBuffers
+from potluck.core import Algorithm
+from potluck.learn import Fit
+from potluck.roles import ByRows, Everything, Objective, Plain, Replace, Server, Share, Weigh
+
+Rounds = Annotated[int, Field(ge=1)]
+
+
+def fedavg(
+    rounds: Rounds = 10,
+    fit: Fit = Fit(),
+    weigh: Weigh = ByRows(),
+    objective: Objective = Plain(),
+    server: Server = Replace(),
+    share: Share = Everything(),
+    bn_buffers: NormBuffers = "average",
+) -> Algorithm:
+    """Federated averaging (McMahan et al., AISTATS 2017); the other choices of averaging can be exchanged."""
+    return averaging(
+        "fedavg",
+        rounds,
+        fit,
+        weigh=weigh,
+        objective=objective,
+        server=server,
+        share=share,
+        bn_buffers=bn_buffers,
+    )

@@ -1,0 +1,186 @@
+"""Averaging, the one stage that most methods are presets of.
+
+A round: clients train from the site's model, the answers are combined with weights (`Weigh`), and the site
+takes a step towards the outcome (`Server`). What clients minimise is an `Objective`; which leaves travel is
+a `Share`. With the neutral choices it is FedAvg (McMahan, Moore, Ramage, Hampson and Agüera y Arcas,
+"Communication-efficient learning of deep networks from decentralized data", AISTATS 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor
+
+from potluck.combine import Combined, Fold, NormBuffers, Weighed, pool_variances, with_squares
+from potluck.core import Algorithm, Client, Inbox, Merged, Reply, Sent, Site, Stage, Value
+from potluck.learn import Fit
+from potluck.model import Model
+from potluck.roles import ByRows, Everything, Objective, Plain, Replace, Server, Share, Told, Weigh
+from potluck.tree import Params, finite
+
+
+class Global(NamedTuple):
+    """What a site remembers: its model, the server optimiser's memory, the objective's leaves, the statistics."""
+
+    params: Params
+    server: Params
+    extra: Params
+    past: Any
+
+
+class Down(NamedTuple):
+    """What a client is shown: the shared leaves of the model, and the objective's."""
+
+    params: Params
+    extra: Params
+
+
+class Update(NamedTuple):
+    """What a client sends: its shared leaves after training, its rows, numbers for weighing, more leaves."""
+
+    params: Params
+    rows: int
+    told: Mapping[str, float]
+    extra: Params
+
+
+@dataclass(frozen=True)
+class Average(Stage[Global, Down, Update]):
+    """Federated averaging with choices."""
+
+    rounds: int = 10
+    fit: Fit = field(default_factory=Fit)
+    weigh: Weigh = field(default_factory=ByRows)
+    objective: Objective = field(default_factory=Plain)
+    server: Server = field(default_factory=Replace)
+    share: Share = field(default_factory=Everything)
+    bn_buffers: NormBuffers = "average"
+    stream: str = "train"
+
+    messages: ClassVar[tuple[type, ...]] = (Global, Down, Update)
+
+    @property
+    def newcomer(self) -> bool:
+        """Tell whether all that prediction needs is at the site."""
+        return isinstance(self.share, Everything) and self.bn_buffers != "local"
+
+    def init(self, site: Site, past: Any) -> Merged[Global]:
+        """Draw the initial model; all sites draw the same one without a message."""
+        params = dict(site.initial) if site.initial is not None else site.model.init(site.key)
+        return Merged(
+            Global(
+                params, self.server.start(site.model, params), self.objective.start(site.model, params), past
+            )
+        )
+
+    def view(self, state: Global, client: int) -> Down:
+        """Show a client the model and the objective's leaves."""
+        return Down(state.params, state.extra)
+
+    def local(self, view: Down, client: Client) -> Reply[Update]:
+        """Train from the given model on the own rows."""
+        model = client.model
+        given = self.assembled(view, client)
+        plan = self.objective.plan(view.extra, given, client)
+        trained = self.fit(
+            model, given, client.train, client.key, plan=plan, round=client.round, effort=client.effort
+        )
+        after = self.objective.after(view.extra, given, trained, client)
+        personal = self.personal(model)
+        told = self.weigh.measure(model, given, trained.params, client)
+        kept = {name: trained.params[name] for name in personal}
+        sent = {name: leaf for name, leaf in trained.params.items() if name not in personal}
+        if self.bn_buffers == "pooled":
+            sent = with_squares(sent, model.norms)
+        return Reply(
+            Update(sent, len(client.train), told, after.send),
+            keep={**after.keep, **({"personal": kept} if personal else {})},
+            log={"train/loss": trained.loss, "train/steps": trained.steps},
+        )
+
+    def idle(self, view: Down, client: Client) -> Reply[Update]:
+        """Stand in with the model as it is: a mesh peer that did not train this round."""
+        personal = self.personal(client.model)
+        given = self.assembled(view, client)
+        sent = {name: leaf for name, leaf in given.items() if name not in personal}
+        told = self.weigh.measure(client.model, given, given, client)
+        zeros = {name: leaf.new_zeros(leaf.shape) for name, leaf in view.extra.items()}
+        return Reply(Update(sent, len(client.train), told, zeros))
+
+    def merge(self, state: Global, inbox: Inbox[Update]) -> Merged[Global]:
+        """Combine the answers and take the server's step."""
+        extras = Fold()
+        streaming = self.weigh.streams and self.server.streams and inbox.mixing is None
+        answers: Iterator[Weighed] | list[Weighed]
+        if streaming:
+            answers = (self._weighed(sent, float(sent.message.rows), extras) for sent in inbox.stream())
+        else:
+            held = inbox.answers
+            raws = self._raws(held, state.past, inbox)
+            answers = [self._weighed(sent, raw, extras) for sent, raw in zip(held, raws, strict=True)]
+        combined = self.server.gather(answers, state.params)
+        if not combined.weights:
+            return Merged(state, {"participants": 0}, combined.notes)
+        return self._moved(state, combined, extras, len(inbox.population))
+
+    def _raws(self, held: Sequence[Sent[Update]], past: Any, inbox: Inbox[Update]) -> Sequence[float]:
+        if inbox.mixing is not None:
+            return [inbox.mixing[sent.client] for sent in held]
+        told = [Told(sent.client, sent.message.rows, sent.message.told) for sent in held]
+        return self.weigh.raw(told, past, inbox.population)
+
+    def _weighed(self, sent: Sent[Update], raw: float, extras: Fold) -> Weighed:
+        update = sent.message
+        if update.extra and finite(update.params) and finite(update.extra):
+            extras.add(1.0, update.extra)
+        return Weighed(sent.client, update.params, raw, float(update.rows))
+
+    def _moved(self, state: Global, combined: Combined, extras: Fold, population: int) -> Merged[Global]:
+        mean = combined.params
+        if self.bn_buffers == "pooled":
+            mean = pool_variances(mean, frozenset(mean))
+        params, memory = self.server.step(state.params, mean, state.server)
+        extra = self.objective.settle(state.extra, extras.sums(), population) if extras.total else state.extra
+        weights = combined.weights
+        log: dict[str, Value] = {f"client/{client}/weight": weight for client, weight in weights.items()}
+        log["effective_clients"] = 1.0 / sum(weight * weight for weight in weights.values())
+        log["participants"] = len(weights)
+        return Merged(Global(params, memory, extra, state.past), log, combined.notes)
+
+    def personal(self, model: Model) -> frozenset[str]:
+        """Return the names of the leaves that stay with a client."""
+        local = frozenset(name for name in model.buffers if name in model.norms)
+        return self.share.personal(model) | (local if self.bn_buffers == "local" else frozenset())
+
+    def assembled(self, view: Down, client: Client) -> Params:
+        """Put the shared leaves together with the client's own (those of the initial model at first)."""
+        personal = self.personal(client.model)
+        if not personal:
+            return view.params
+        own = client.memory.get("personal") or client.model.init(client.birth)
+        return {name: own[name] if name in personal else leaf for name, leaf in view.params.items()}
+
+    def predict(self, view: Down, client: Client, x: Tensor) -> Tensor:
+        """Return the class scores of the assembled model."""
+        return client.model(self.assembled(view, client), x)
+
+
+def averaging(
+    name: str,
+    rounds: int,
+    fit: Fit,
+    *,
+    weigh: Weigh,
+    objective: Objective,
+    server: Server,
+    share: Share,
+    bn_buffers: NormBuffers = "average",
+    topologies: frozenset[str] = frozenset({"star", "rotating", "mesh"}),
+    refusal: str = "",
+) -> Algorithm:
+    """Return the algorithm that averages with these choices, behind the statistics stages that its weights need."""
+    stage = Average(rounds, fit, weigh, objective, server, share, bn_buffers)
+    return Algorithm((*weigh.before(), stage), name, topologies=topologies, refusal=refusal)

@@ -1,0 +1,178 @@
+"""A configuration is a call: names are looked up in explicit tables, and the signature is the schema.
+
+`{ name = "dirichlet", beta = 0.5 }` means `PARTITIONS["dirichlet"](beta=0.5)`. Arguments are checked one by
+one against the annotations, nested tables against the fields of their dataclass, and every complaint
+carries its path.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from potluck.errors import BadInputError, unknown
+
+Tables = Mapping[type, Mapping[str, Callable[..., Any]]]
+Roles = Mapping[type, tuple[str, Mapping[str, Callable[..., Any]]]]
+LOOSE = ConfigDict(arbitrary_types_allowed=True)
+
+
+class Maker:
+    """Builds the objects that a configuration names; `roles` says in which table an annotated type is looked up."""
+
+    def __init__(self, roles: Roles) -> None:
+        self.roles = roles
+
+    def entry(
+        self, kind: str, table: Mapping[str, Callable[..., Any]], spec: Any, path: str
+    ) -> Callable[..., Any]:
+        """Return the callable that a spec names."""
+        if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
+            raise BadInputError(f'{path}: must be a table with a name, such as {path} = {{ name = "..." }}')
+        found = extended(kind, table)
+        if spec["name"] not in found:
+            raise BadInputError(f"{path}.name: {unknown(kind, spec['name'], found)}")
+        return found[spec["name"]]
+
+    def make(
+        self, kind: str, table: Mapping[str, Callable[..., Any]], spec: Any, path: str, *given: Any
+    ) -> Any:
+        """Call what a spec names; `given` are leading arguments that do not come from the configuration."""
+        function = self.entry(kind, table, spec, path)
+        arguments = {key: value for key, value in spec.items() if key != "name"}
+        return function(*given, **self.checked(function, arguments, path, skip=len(given)))
+
+    def checked(
+        self, function: Callable[..., Any], arguments: Mapping[str, Any], path: str, skip: int = 0
+    ) -> dict[str, Any]:
+        """Return validated arguments; a missing or unknown one is named with its path."""
+        hints = get_type_hints(
+            function.__init__ if inspect.isclass(function) else function, include_extras=True
+        )
+        parameters = dict(list(inspect.signature(function).parameters.items())[skip:])
+        for key in arguments:
+            if key not in parameters:
+                near = _near(key, parameters, hints)
+                raise BadInputError(f"{path}.{key}: no such key; {near}")
+        for key, parameter in parameters.items():
+            if parameter.default is inspect.Parameter.empty and key not in arguments:
+                raise BadInputError(f"{path}.{key}: is missing")
+        return {
+            key: self._value(hints.get(key, Any), value, f"{path}.{key}") for key, value in arguments.items()
+        }
+
+    def _value(self, hint: Any, value: Any, path: str) -> Any:
+        plain = _without_none(hint)
+        if plain in self.roles:
+            kind, table = self.roles[plain]
+            return value if isinstance(value, plain) else self.make(kind, table, value, path)
+        if dataclasses.is_dataclass(plain) and isinstance(plain, type) and isinstance(value, Mapping):
+            return self.fields(plain, value, path)
+        return validated(hint, value, path)
+
+    def fields(self, kind: type, value: Mapping[str, Any], path: str) -> Any:
+        """Build a dataclass from a table of its fields."""
+        try:
+            return kind(**self.checked(kind, value, path))
+        except ValueError as error:
+            text = str(error)
+            raise BadInputError(text if text.startswith(path) else f"{path}: {text}") from error
+
+    def resolved(
+        self, kind: str, table: Mapping[str, Callable[..., Any]], spec: Mapping[str, Any], skip: int = 0
+    ) -> dict[str, Any]:
+        """Return a spec with all defaults written out."""
+        function = extended(kind, table)[spec["name"]]
+        parameters = list(inspect.signature(function).parameters.values())[skip:]
+        hints = get_type_hints(
+            function.__init__ if inspect.isclass(function) else function, include_extras=True
+        )
+        out: dict[str, Any] = {"name": spec["name"]}
+        for parameter in parameters:
+            value = spec.get(parameter.name, parameter.default)
+            out[parameter.name] = self._plain(hints.get(parameter.name, Any), value)
+        return {key: value for key, value in out.items() if value is not None}
+
+    def _plain(self, hint: Any, value: Any) -> Any:
+        plain = _without_none(hint)
+        if plain in self.roles and value is not None:
+            kind, table = self.roles[plain]
+            if isinstance(value, Mapping):
+                return self.resolved(kind, table, value)
+            names = {entry: name for name, entry in extended(kind, table).items()}
+            return {"name": names.get(type(value), type(value).__name__), **self._fields(value)}
+        if dataclasses.is_dataclass(plain) and isinstance(plain, type) and isinstance(value, Mapping):
+            return self._fields(self.fields(plain, value, ""))
+        return self._fields(value) if dataclasses.is_dataclass(value) else value
+
+    def _fields(self, value: Any) -> dict[str, Any]:
+        hints = get_type_hints(type(value), include_extras=True)
+        pairs = {
+            f.name: self._plain(hints[f.name], getattr(value, f.name)) for f in dataclasses.fields(value)
+        }
+        return {key: item for key, item in pairs.items() if item is not None}
+
+
+def extended(kind: str, table: Mapping[str, Callable[..., Any]]) -> Mapping[str, Callable[..., Any]]:
+    """Return a table with what other installed packages add to it (entry points of the group potluck.<kind>)."""
+    group = "potluck." + kind.replace(" ", "_")
+    return {**{point.name: point.load() for point in entry_points(group=group)}, **table}
+
+
+def validated(hint: Any, value: Any, path: str) -> Any:
+    """Check one value against its annotation."""
+    try:
+        adapter = TypeAdapter(hint, config=LOOSE) if not _owns_config(hint) else TypeAdapter(hint)
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        raise BadInputError(sentence(error, path)) from error
+
+
+def sentence(error: ValidationError, path: str) -> str:
+    """Turn pydantic's first complaint into one line with its path."""
+    first = error.errors()[0]
+    steps = [str(step) for step in first["loc"] if not _noise(step)]
+    where = ".".join([path, *steps] if path else steps)
+    text = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    words = text.replace("greater than or equal to", ">=").replace("less than or equal to", "<=")
+    words = words.replace("greater than", ">").replace("less than", "<")
+    return (
+        f"{where}: must be {words}, got {first['input']!r}" if text != first["msg"] else f"{where}: {words}"
+    )
+
+
+def _noise(step: object) -> bool:
+    """Tell whether a step of pydantic's location names a branch of a union instead of a key."""
+    return isinstance(step, str) and (step in {"int", "float", "str", "none"} or "[" in step)
+
+
+def _owns_config(hint: Any) -> bool:
+    return isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "model_fields"))
+
+
+def _without_none(hint: Any) -> Any:
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    options = [option for option in typing.get_args(hint) if option is not type(None)]
+    if type(None) in typing.get_args(hint) and len(options) == 1:
+        return options[0]
+    return hint
+
+
+def _near(key: str, parameters: Mapping[str, Any], hints: Mapping[str, Any]) -> str:
+    """Say which keys are near, also one level down (`lr` is `fit.lr`)."""
+    paths = {name: name for name in parameters}
+    for name in parameters:
+        inner = _without_none(hints.get(name, Any))
+        if dataclasses.is_dataclass(inner) and isinstance(inner, type):
+            paths |= {f"{name}.{field.name}": field.name for field in dataclasses.fields(inner)}
+    exact = [path for path, last in paths.items() if last == key]
+    near = exact or difflib.get_close_matches(key, list(paths), n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(parameters) or 'none'}"

@@ -1,0 +1,288 @@
+"""Experiment files: TOML to typed calls, and back to the resolved configuration that is written with a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from potluck.algorithms import ALGORITHMS, OBJECTIVES, SERVERS, SHARES, WEIGHS
+from potluck.call import Maker, Roles, sentence
+from potluck.core import Algorithm
+from potluck.data import DATASETS
+from potluck.data.places import Places
+from potluck.errors import BadInputError, unknown
+from potluck.federation import Federation, Partition, Shift, Split, build
+from potluck.key import Key
+from potluck.model import Model
+from potluck.models import MODELS
+from potluck.partition import PARTITIONS
+from potluck.roles import Objective, Server, Share, Weigh
+from potluck.shift import SHIFTS
+from potluck.topologies import TOPOLOGIES
+from potluck.topology import Topology
+from potluck.tree import Params
+from potluck.world import Faults, Stragglers, World
+
+ROLES: Roles = {
+    Weigh: ("weigh", WEIGHS),
+    Objective: ("objective", OBJECTIVES),
+    Server: ("server", SERVERS),
+    Share: ("share", SHARES),
+}
+MAKER = Maker(ROLES)
+Spec = dict[str, Any]
+
+
+class Evaluate(BaseModel):
+    """When and on whom models are scored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    every: Annotated[int, Field(ge=1)] = 1
+    who: Literal["all", "none"] = "all"
+    tests: list[str] | None = None
+
+
+class Checkpoint(BaseModel):
+    """How often a run is saved."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    every: Annotated[int, Field(ge=1)] = 1
+
+
+class Experiment(BaseModel):
+    """One experiment: everything but the name has a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = [0]
+    participation: Annotated[float, Field(gt=0, le=1)] = 1.0
+    data: Spec = {"name": "digits"}
+    split: dict[str, float] = {}
+    partition: Spec = {"name": "iid"}
+    shifts: list[Spec] = []
+    model: Spec = {"name": "mlp"}
+    algorithm: Spec = {"name": "fedavg"}
+    topology: Spec = {"name": "star"}
+    evaluate: Evaluate = Evaluate()
+    stragglers: Stragglers = Stragglers()
+    faults: Faults = Faults()
+    on_error: Literal["stop", "skip"] = "stop"
+    checkpoint: Checkpoint = Checkpoint()
+    init: str | None = None
+    compare: list[Spec | str] = []
+
+    def check(self) -> None:
+        """Build all that needs no data, so that a typo is found before anything is loaded."""
+        MAKER.checked(*self._call("data", DATASETS, self.data), skip=1)
+        MAKER.checked(*self._call("model", MODELS, self.model), skip=2)
+        self.build_algorithm()
+        self._partition()
+        self._shifts()
+        self._split()
+        self.build_topology(1)
+
+    def _call(self, kind: str, table: Mapping[str, Any], spec: Spec) -> tuple[Any, Spec, str]:
+        function = MAKER.entry(kind, table, spec, kind)
+        return function, {key: value for key, value in spec.items() if key != "name"}, kind
+
+    def build_algorithm(self) -> Algorithm:
+        """Return the algorithm."""
+        algorithm: Algorithm = MAKER.make("algorithm", ALGORITHMS, self.algorithm, "algorithm")
+        return algorithm
+
+    def build_topology(self, clients: int) -> Topology:
+        """Return who merges."""
+        topology: Topology = MAKER.make("topology", TOPOLOGIES, self.topology, "topology", clients)
+        return topology
+
+    def _partition(self) -> Partition:
+        partition: Partition = MAKER.make("partition", PARTITIONS, self.partition, "partition")
+        return partition
+
+    def _shifts(self) -> list[Shift]:
+        return [MAKER.make("shift", SHIFTS, spec, f"shifts.{i}") for i, spec in enumerate(self.shifts)]
+
+    def _split(self) -> Split:
+        split: Split = MAKER.fields(Split, self.split, "split")
+        return split
+
+    def federation(self, seed: int, places: Places | None = None) -> Federation:
+        """Return the federation of one seed: data loaded, dealt, shifted and split."""
+        dataset = MAKER.make("data", DATASETS, self.data, "data", places or Places.usual())
+        return build(dataset, self._partition(), self._shifts(), self._split(), Key.root(seed))
+
+    def model_for(self, federation: Federation) -> Model:
+        """Return the model for a federation's rows."""
+        arguments = MAKER.checked(*self._call("model", MODELS, self.model), skip=2)
+        factory = partial(MAKER.entry("model", MODELS, self.model, "model"), **arguments)
+        return Model(
+            partial(factory, federation.shape, federation.classes),
+            shape=federation.shape,
+            classes=federation.classes or 0,
+        )
+
+    def world(self, seed: int, federation: Federation | None = None, places: Places | None = None) -> World:
+        """Return the world of one seed."""
+        federation = federation or self.federation(seed, places)
+        return World(
+            federation=federation,
+            model=self.model_for(federation),
+            algorithm=self.build_algorithm(),
+            key=Key.root(seed),
+            participation=self.participation,
+            stragglers=self.stragglers,
+            faults=self.faults,
+            on_error=self.on_error,
+            initial=None if self.init is None else _initial(Path(self.init)),
+        )
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the configuration with every default written out."""
+        out = self.model_dump(mode="json", exclude={"compare"}, exclude_none=True)
+        out["data"] = MAKER.resolved("data", DATASETS, self.data, skip=1)
+        out["model"] = MAKER.resolved("model", MODELS, self.model, skip=2)
+        out["algorithm"] = MAKER.resolved("algorithm", ALGORITHMS, self.algorithm)
+        out["partition"] = MAKER.resolved("partition", PARTITIONS, self.partition)
+        out["shifts"] = [MAKER.resolved("shift", SHIFTS, spec) for spec in self.shifts]
+        out["topology"] = MAKER.resolved("topology", TOPOLOGIES, self.topology, skip=1)
+        split = self._split()
+        out["split"] = {"val": split.val, "test": split.test}
+        plain: dict[str, Any] = _plain(out)
+        return plain
+
+    def toml(self) -> str:
+        """Return the resolved configuration as TOML."""
+        return tomli_w.dumps(self.resolved())
+
+    def digest(self) -> str:
+        """Hash what decides a run's numbers; name, seeds and checkpoint rhythm do not."""
+        out = self.resolved()
+        for key in ("name", "seeds", "checkpoint"):
+            out.pop(key, None)
+        return hashlib.sha256(json.dumps(out, sort_keys=True).encode()).hexdigest()
+
+    def variants(self, algorithms: Sequence[str] = ()) -> dict[str, Experiment]:
+        """Return one experiment per algorithm to compare, by label: same data, weights and participants for all."""
+        entries: list[Spec | str] = list(algorithms) or list(self.compare)
+        if not entries:
+            return {str(self.algorithm["name"]): self}
+        out: dict[str, Experiment] = {}
+        for position, entry in enumerate(entries):
+            spec = {"name": entry} if isinstance(entry, str) else dict(entry)
+            label = str(spec.pop("label", spec.get("name", "")))
+            if label in out:
+                raise BadInputError(f"compare.{position}: two entries are called {label!r}; give one a label")
+            out[label] = self._variant(spec)
+        return out
+
+    def _variant(self, spec: Spec) -> Experiment:
+        """Give an algorithm the common settings (rounds, fit) that it has parameters for, and its own."""
+        own = {key: spec.pop(key) for key in list(spec) if key in VARIANT_KEYS}
+        common = {key: value for key, value in self.algorithm.items() if key in {"rounds", "fit"}}
+        if spec.get("name") == self.algorithm.get("name"):
+            common = dict(self.algorithm)
+        merged = {**common, **spec}
+        if isinstance(common.get("fit"), Mapping) and isinstance(spec.get("fit"), Mapping):
+            merged["fit"] = {**common["fit"], **spec["fit"]}
+        return experiment({**self.model_dump(exclude={"compare"}), **own, "algorithm": merged})
+
+
+VARIANT_KEYS = frozenset({"partition", "shifts", "participation", "topology", "model", "split"})
+
+
+def experiment(table: Mapping[str, Any], source: str = "") -> Experiment:
+    """Return the experiment of a table, checked; the first complaint as one sentence."""
+    try:
+        made = Experiment.model_validate(dict(table))
+    except ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] == "extra_forbidden":
+            known = Experiment.model_fields if len(first["loc"]) == 1 else []
+            text = f"{'.'.join(map(str, first['loc']))}: {unknown('key', first['loc'][-1], known)}"
+            raise BadInputError(_at(source, text)) from error
+        raise BadInputError(_at(source, sentence(error, ""))) from error
+    try:
+        made.check()
+    except BadInputError as error:
+        raise BadInputError(_at(source, str(error))) from error
+    return made
+
+
+def load(file: Path, overrides: Sequence[str] = ()) -> Experiment:
+    """Read an experiment file and apply `path=value` overrides."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise BadInputError(f"{file}: no such file") from error
+    except (IsADirectoryError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{file}: is not a TOML file") from error
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInputError(f"{file}: is not valid TOML: {error}") from error
+    for override in overrides:
+        _override(table, override)
+    return experiment(table, str(file))
+
+
+def _override(table: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    if not equals or not path:
+        raise BadInputError(f"--set {override}: must be path=value, such as algorithm.rounds=20")
+    steps = path.strip().split(".")
+    here: Any = table
+    for step in steps[:-1]:
+        if isinstance(here, list) and step.isdigit() and int(step) < len(here):
+            here = here[int(step)]
+        elif isinstance(here, dict):
+            here = here.setdefault(step, {})
+        if not isinstance(here, dict | list):
+            raise BadInputError(f"--set {override}: {step!r} is not a table")
+    if isinstance(here, list):
+        if not steps[-1].isdigit() or int(steps[-1]) >= len(here):
+            raise BadInputError(f"--set {override}: the list has {len(here)} entries")
+        here[int(steps[-1])] = _parsed(text)
+    else:
+        here[steps[-1]] = _parsed(text)
+
+
+def _parsed(text: str) -> Any:
+    """Read a value as TOML; a bare word is text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _initial(file: Path) -> Params:
+    """Read initial parameters from a safetensors file."""
+    try:
+        return dict(load_file(file))
+    except (OSError, SafetensorError) as error:
+        raise BadInputError(f"init: {file} is not a readable safetensors file ({error})") from error
+
+
+def _at(source: str, text: str) -> str:
+    return f"{source}: {text}" if source else text
+
+
+def _plain(value: Any) -> Any:
+    """Turn tuples into lists and drop None, for TOML and JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

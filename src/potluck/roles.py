@@ -1,0 +1,155 @@
+"""The five choices that make an averaging method, and their neutral settings (FedAvg).
+
+* `Weigh`: how much an answer counts.        * `Objective`: what a client minimises.
+* `Server`: the step from the mean.          * `Share`: which leaves travel.
+* `Centre`: what "mean" means.
+
+Any choice goes with any other, from Python and from TOML; a method of the literature is mostly one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+
+from potluck.combine import Combined, Weighed, combine
+from potluck.core import Client, Stage
+from potluck.learn import Fit, Plan, Trained
+from potluck.model import Model
+from potluck.tree import Params
+
+
+class Told(NamedTuple):
+    """What a merge knows of one answer besides its parameters."""
+
+    client: int
+    rows: int
+    values: Mapping[str, float]
+
+
+class Weigh:
+    """How much each answer counts; by number of training rows unless overridden (FedAvg).
+
+    `measure` is the client half (numbers that ride with the update), `raw` the merge half (weights before the
+    aggregation contract), `before` the statistics stages that are needed first. `streams` is true for rules
+    whose raw weights are the numbers of rows, which need not see all answers at once.
+    """
+
+    streams: ClassVar[bool] = False
+
+    def before(self) -> tuple[Stage[Any, Any, Any], ...]:
+        """Return the stages whose outcome `raw` is given as `past`."""
+        return ()
+
+    def measure(self, model: Model, given: Params, trained: Params, client: Client) -> Mapping[str, float]:
+        """Return the numbers that ride with the update."""
+        return {}
+
+    def raw(self, told: Sequence[Told], past: Any, population: Sequence[int]) -> Sequence[float]:
+        """Return one raw weight per answer, in the same order."""
+        return [float(answer.rows) for answer in told]
+
+
+@dataclass(frozen=True)
+class ByRows(Weigh):
+    """Weigh answers by their numbers of training rows n_k (McMahan et al., AISTATS 2017)."""
+
+    streams: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Uniform(Weigh):
+    """Weigh all answers alike."""
+
+    def raw(self, told: Sequence[Told], past: Any, population: Sequence[int]) -> Sequence[float]:
+        """Return 1 for every client that has rows."""
+        return [1.0 if answer.rows else 0.0 for answer in told]
+
+
+class After(NamedTuple):
+    """What an objective adds to a reply: leaves to send and leaves to keep."""
+
+    send: Params
+    keep: Mapping[str, Any]
+
+
+class Objective:
+    """What a client minimises: the model's own loss unless overridden.
+
+    `start` is what the site holds for it, and `settle` how the sum of the accepted answers' extra leaves
+    changes that (SCAFFOLD's control variate); `plan` is what training adds to the plain loop; `after` what
+    remains. `partial` accepts the work of stragglers.
+    """
+
+    partial: ClassVar[bool] = False
+
+    def refuse(self, model: Model, fit: Fit) -> str | None:
+        """Return one sentence if the objective has no meaning with this model or this training loop."""
+        return None
+
+    def start(self, model: Model, params: Params) -> Params:
+        """Return the leaves that the site holds besides the model."""
+        return {}
+
+    def plan(self, extra: Params, given: Params, client: Client) -> Plan:
+        """Return what to add to plain training."""
+        return Plan()
+
+    def after(self, extra: Params, given: Params, trained: Trained, client: Client) -> After:
+        """Return what to send and keep besides the model."""
+        return After({}, {})
+
+    def settle(self, extra: Params, summed: Params, population: int) -> Params:
+        """Return the site's leaves after a round."""
+        return extra
+
+
+@dataclass(frozen=True)
+class Plain(Objective):
+    """Mean loss over the rows, nothing added."""
+
+
+class Server:
+    """How a site moves from its model to the clients' combined one: it replaces it unless overridden."""
+
+    streams: ClassVar[bool] = True
+
+    def start(self, model: Model, params: Params) -> Params:
+        """Return what the server remembers between rounds."""
+        return {}
+
+    def gather(self, answers: Iterable[Weighed], previous: Params) -> Combined:
+        """Combine the answers' states; the weighted mean of spec 2.3."""
+        return combine(answers, previous)
+
+    def step(self, previous: Params, mean: Params, memory: Params) -> tuple[Params, Params]:
+        """Return the next model and what to remember; only trainable leaves may be moved (spec 2.4)."""
+        return mean, memory
+
+
+@dataclass(frozen=True)
+class Replace(Server):
+    """Take the combined model as it is (FedAvg)."""
+
+
+class Share:
+    """Which leaves travel: all unless overridden. What does not travel lives in the client's memory."""
+
+    def personal(self, model: Model) -> frozenset[str]:
+        """Return the names of the leaves that never leave a client."""
+        return frozenset()
+
+
+@dataclass(frozen=True)
+class Everything(Share):
+    """All leaves travel."""
+
+
+def difference(one: Params, other: Params, names: Sequence[str]) -> Params:
+    """Return one - other on the named leaves."""
+    return dict(
+        zip(names, torch._foreach_sub([one[n] for n in names], [other[n] for n in names]), strict=True)
+    )
