@@ -1,5 +1,54 @@
-"""Potluck: federated learning when clients differ."""
+"""Potluck: federated learning when clients differ.
+
+Run any method on any skew, exactly repeatable; then see which one helps, by how much, and at what cost.
+"""
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from potluck.algorithms import ALGORITHMS
+from potluck.algorithms.alone import alone
+from potluck.algorithms.fedavg import fedavg
+from potluck.algorithms.pooled import pooled
+from potluck.api import Result, compare, run
+from potluck.average import Average
+from potluck.core import Algorithm, Client, Inbox, Merged, Reply, Site, Stage
+from potluck.data import Dataset, from_arrays, from_hugging_face, from_torch
+from potluck.errors import BadInputError, RunError
+from potluck.federation import Federation, Split
+from potluck.key import Key
+from potluck.learn import Fit, Plan
+from potluck.model import Model
+from potluck.table import Table
+from potluck.version import __version__
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Average",
+    "BadInputError",
+    "Client",
+    "Dataset",
+    "Federation",
+    "Fit",
+    "Inbox",
+    "Key",
+    "Merged",
+    "Model",
+    "Plan",
+    "Reply",
+    "Result",
+    "RunError",
+    "Site",
+    "Split",
+    "Stage",
+    "Table",
+    "__version__",
+    "alone",
+    "compare",
+    "fedavg",
+    "from_arrays",
+    "from_hugging_face",
+    "from_torch",
+    "pooled",
+    "run",
+]

@@ -8,22 +8,28 @@ a `Share`. With the neutral choices it is FedAvg (McMahan, Moore, Ramage, Hampso
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from potluck.combine import Combined, Fold, NormBuffers, Weighed, pool_variances, with_squares
 from potluck.core import Algorithm, Client, Inbox, Merged, Reply, Sent, Site, Stage, Value
+from potluck.errors import BadInputError
 from potluck.learn import Fit
 from potluck.model import Model
 from potluck.roles import ByRows, Everything, Objective, Plain, Replace, Server, Share, Told, Weigh
-from potluck.tree import Params, finite
+from potluck.table import Table
+from potluck.tree import Params, finite, nbytes
+
+TrainOn = Literal["train", "train_and_val"]
 
 
 class Global(NamedTuple):
-    """What a site remembers: its model, the server optimiser's memory, the objective's leaves, the statistics."""
+    """What a site remembers: the shared leaves, the server's memory, the objective's leaves, the statistics."""
 
     params: Params
     server: Params
@@ -58,6 +64,7 @@ class Average(Stage[Global, Down, Update]):
     server: Server = field(default_factory=Replace)
     share: Share = field(default_factory=Everything)
     bn_buffers: NormBuffers = "average"
+    train_on: TrainOn = "train"
     stream: str = "train"
 
     messages: ClassVar[tuple[type, ...]] = (Global, Down, Update)
@@ -65,16 +72,34 @@ class Average(Stage[Global, Down, Update]):
     @property
     def newcomer(self) -> bool:
         """Tell whether all that prediction needs is at the site."""
-        return isinstance(self.share, Everything) and self.bn_buffers != "local"
+        return self.share.newcomer and self.bn_buffers != "local"
+
+    def serves(self, model: Model) -> bool:
+        """Tell whether all that prediction with this model needs is at the site."""
+        return self.newcomer or not self.personal(model)
+
+    def network(self, given: Model) -> Model:
+        """Return the model with what the objective adds to it."""
+        return self.objective.network(given)
+
+    @property
+    def partial(self) -> bool:
+        """Tell whether the objective makes use of partial work."""
+        return self.objective.partial
 
     def init(self, site: Site, past: Any) -> Merged[Global]:
         """Draw the initial model; all sites draw the same one without a message."""
-        params = dict(site.initial) if site.initial is not None else site.model.init(site.key)
-        return Merged(
-            Global(
-                params, self.server.start(site.model, params), self.objective.start(site.model, params), past
-            )
-        )
+        refusal = self.objective.refuse(site.model, self.fit) or self.server.refuse(self.bn_buffers)
+        if self.weigh.validates and self.train_on != "train":
+            refusal = "algorithm.train_on: the weights are measured on the validation rows; train on others"
+        if refusal:
+            raise BadInputError(refusal)
+        params, personal = site.first(), self.personal(site.model)
+        shared = {name: leaf for name, leaf in params.items() if name not in personal}
+        server = self.server.start(site.model, shared)
+        note = self.share.note(site.model)
+        state = Global(shared, server, self.objective.start(site.model, shared), past)
+        return Merged(state, {"note": note} if note else {})
 
     def view(self, state: Global, client: int) -> Down:
         """Show a client the model and the objective's leaves."""
@@ -82,8 +107,10 @@ class Average(Stage[Global, Down, Update]):
 
     def local(self, view: Down, client: Client) -> Reply[Update]:
         """Train from the given model on the own rows."""
+        client = self.with_rows(client)
         model = client.model
         given = self.assembled(view, client)
+        given = self.objective.enter(given, client)
         plan = self.objective.plan(view.extra, given, client)
         trained = self.fit(
             model, given, client.train, client.key, plan=plan, round=client.round, effort=client.effort
@@ -98,14 +125,21 @@ class Average(Stage[Global, Down, Update]):
         return Reply(
             Update(sent, len(client.train), told, after.send),
             keep={**after.keep, **({"personal": kept} if personal else {})},
-            log={"train/loss": trained.loss, "train/steps": trained.steps},
+            log={
+                "train/loss": trained.loss,
+                "train/steps": trained.steps,
+                **{f"told/{name}": value for name, value in told.items()},
+            },
         )
 
     def idle(self, view: Down, client: Client) -> Reply[Update]:
         """Stand in with the model as it is: a mesh peer that did not train this round."""
+        client = self.with_rows(client)
         personal = self.personal(client.model)
         given = self.assembled(view, client)
         sent = {name: leaf for name, leaf in given.items() if name not in personal}
+        if self.bn_buffers == "pooled":
+            sent = with_squares(sent, client.model.norms)
         told = self.weigh.measure(client.model, given, given, client)
         zeros = {name: leaf.new_zeros(leaf.shape) for name, leaf in view.extra.items()}
         return Reply(Update(sent, len(client.train), told, zeros))
@@ -133,8 +167,11 @@ class Average(Stage[Global, Down, Update]):
         return self.weigh.raw(told, past, inbox.population)
 
     def _weighed(self, sent: Sent[Update], raw: float, extras: Fold) -> Weighed:
+        """Hand on one answer; it counts with all of its leaves or, if any or its weight is not finite, with none."""
         update = sent.message
-        if update.extra and finite(update.params) and finite(update.extra):
+        if update.extra and not finite(update.extra):
+            raw = math.nan
+        elif update.extra and math.isfinite(raw) and finite(update.params):
             extras.add(1.0, update.extra)
         return Weighed(sent.client, update.params, raw, float(update.rows))
 
@@ -153,34 +190,52 @@ class Average(Stage[Global, Down, Update]):
     def personal(self, model: Model) -> frozenset[str]:
         """Return the names of the leaves that stay with a client."""
         local = frozenset(name for name in model.buffers if name in model.norms)
-        return self.share.personal(model) | (local if self.bn_buffers == "local" else frozenset())
+        kept = self.share.personal(model) | self.objective.personal(model)
+        return kept | (local if self.bn_buffers == "local" else frozenset())
 
     def assembled(self, view: Down, client: Client) -> Params:
         """Put the shared leaves together with the client's own (those of the initial model at first)."""
         personal = self.personal(client.model)
         if not personal:
             return view.params
-        own = client.memory.get("personal") or client.model.init(client.birth)
-        return {name: own[name] if name in personal else leaf for name, leaf in view.params.items()}
+        own = client.memory.get("personal") or client.first()
+        return {name: (own if name in personal else view.params)[name] for name in client.model.slots}
+
+    def with_rows(self, client: Client) -> Client:
+        """Return the client with its validation rows among the training rows, if they are to be trained on."""
+        if self.train_on == "train":
+            return client
+        both = Table(torch.cat([client.train.x, client.val.x]), torch.cat([client.train.y, client.val.y]))
+        return replace(client, train=both, val=client.val.take(slice(0, 0)))
 
     def predict(self, view: Down, client: Client, x: Tensor) -> Tensor:
         """Return the class scores of the assembled model."""
-        return client.model(self.assembled(view, client), x)
+        own = "personal" in client.memory
+        return self.share.outputs(client.model, self.assembled(view, client), x, own=own)
 
 
 def averaging(
     name: str,
     rounds: int,
     fit: Fit,
-    *,
     weigh: Weigh,
     objective: Objective,
     server: Server,
     share: Share,
     bn_buffers: NormBuffers = "average",
+    train_on: TrainOn = "train",
+    *,
     topologies: frozenset[str] = frozenset({"star", "rotating", "mesh"}),
     refusal: str = "",
 ) -> Algorithm:
     """Return the algorithm that averages with these choices, behind the statistics stages that its weights need."""
-    stage = Average(rounds, fit, weigh, objective, server, share, bn_buffers)
+    stage = Average(rounds, fit, weigh, objective, server, share, bn_buffers, train_on)
+    if objective.central:
+        topologies, refusal = topologies - {"mesh"}, objective.central
     return Algorithm((*weigh.before(), stage), name, topologies=topologies, refusal=refusal)
+
+
+def crossing(model: Model, told: int = 0) -> tuple[int, int]:
+    """Return the bytes of one client's training round, down and up, with `told` numbers besides model and rows."""
+    size = nbytes({name: slot.detach() for name, slot in model.slots.items()})
+    return size, size + 8 * (1 + told)

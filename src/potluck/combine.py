@@ -113,9 +113,13 @@ def _walk(answers: Iterable[Weighed], *, use_fallback: bool) -> tuple[Fold, dict
 
 
 def with_squares(params: Params, norms: frozenset[str]) -> Params:
-    """Add to every running variance its second moment, var + mean^2, so that a plain average can pool variances."""
+    """Add to every running variance its second moment, var + mean^2, so that a plain average can pool variances.
+
+    In float64, because the mean may be large against the deviation.
+    """
     return params | {
-        f"{name}|square": params[name] + params[_mean_of(name)].square() for name in _variances(params, norms)
+        f"{name}|square": params[name].double() + params[_mean_of(name)].double().square()
+        for name in _variances(params, norms)
     }
 
 
@@ -124,7 +128,8 @@ def pool_variances(params: Params, norms: frozenset[str]) -> Params:
     kept = {name: leaf for name, leaf in params.items() if not name.endswith("|square")}
     for name in _variances(kept, norms):
         if f"{name}|square" in params:
-            kept[name] = (params[f"{name}|square"] - kept[_mean_of(name)].square()).clamp(min=0)
+            pooled = params[f"{name}|square"] - kept[_mean_of(name)].double().square()
+            kept[name] = pooled.clamp(min=0).to(kept[name].dtype)
     return kept
 
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import nn
 
 from potluck.algorithms import ALGORITHMS, OBJECTIVES, SERVERS, SHARES, WEIGHS
 from potluck.call import Maker, Roles, sentence
 from potluck.core import Algorithm
 from potluck.data import DATASETS
+from potluck.data.dataset import Dataset
 from potluck.data.places import Places
 from potluck.errors import BadInputError, unknown
 from potluck.federation import Federation, Partition, Shift, Split, build
@@ -61,6 +64,30 @@ class Checkpoint(BaseModel):
     every: Annotated[int, Field(ge=1)] = 1
 
 
+@dataclass(frozen=True)
+class Given:
+    """Objects given from Python in place of what a configuration would name."""
+
+    dataset: Dataset | None = None
+    model: Callable[[], nn.Module] | None = None
+    algorithm: Algorithm | None = None
+
+    def names(self) -> dict[str, Spec]:
+        """Return what the resolved configuration says of them: enough to see that two runs differ."""
+        out: dict[str, Spec] = {}
+        if self.dataset is not None:
+            out["data"] = {
+                "name": "given",
+                "of": self.dataset.name,
+                "checksums": dict(self.dataset.checksums),
+            }
+        if self.model is not None:
+            out["model"] = {"name": "given", "of": str(self.model()).replace("\n", " ")}
+        if self.algorithm is not None:
+            out["algorithm"] = {"name": self.algorithm.name, "of": repr(self.algorithm.stages)}
+        return out
+
+
 class Experiment(BaseModel):
     """One experiment: everything but the name has a default."""
 
@@ -83,16 +110,19 @@ class Experiment(BaseModel):
     checkpoint: Checkpoint = Checkpoint()
     init: str | None = None
     compare: list[Spec | str] = []
+    _given: Given = PrivateAttr(default=Given())
 
     def check(self) -> None:
         """Build all that needs no data, so that a typo is found before anything is loaded."""
-        MAKER.checked(*self._call("data", DATASETS, self.data), skip=1)
-        MAKER.checked(*self._call("model", MODELS, self.model), skip=2)
+        if self._given.dataset is None:
+            MAKER.checked(*self._call("data", DATASETS, self.data), skip=1)
+        if self._given.model is None:
+            MAKER.checked(*self._call("model", MODELS, self.model), skip=2)
         self.build_algorithm()
         self._partition()
         self._shifts()
         self._split()
-        self.build_topology(1)
+        MAKER.checked(*self._call("topology", TOPOLOGIES, self.topology), skip=2)
 
     def _call(self, kind: str, table: Mapping[str, Any], spec: Spec) -> tuple[Any, Spec, str]:
         function = MAKER.entry(kind, table, spec, kind)
@@ -100,12 +130,14 @@ class Experiment(BaseModel):
 
     def build_algorithm(self) -> Algorithm:
         """Return the algorithm."""
+        if self._given.algorithm is not None:
+            return self._given.algorithm
         algorithm: Algorithm = MAKER.make("algorithm", ALGORITHMS, self.algorithm, "algorithm")
         return algorithm
 
-    def build_topology(self, clients: int) -> Topology:
-        """Return who merges."""
-        topology: Topology = MAKER.make("topology", TOPOLOGIES, self.topology, "topology", clients)
+    def build_topology(self, clients: int, key: Key) -> Topology:
+        """Return who merges; random graphs and schedules are drawn from the key."""
+        topology: Topology = MAKER.make("topology", TOPOLOGIES, self.topology, "topology", clients, key)
         return topology
 
     def _partition(self) -> Partition:
@@ -121,18 +153,19 @@ class Experiment(BaseModel):
 
     def federation(self, seed: int, places: Places | None = None) -> Federation:
         """Return the federation of one seed: data loaded, dealt, shifted and split."""
-        dataset = MAKER.make("data", DATASETS, self.data, "data", places or Places.usual())
+        dataset = self._given.dataset
+        if dataset is None:
+            dataset = MAKER.make("data", DATASETS, self.data, "data", places or Places.usual())
         return build(dataset, self._partition(), self._shifts(), self._split(), Key.root(seed))
 
     def model_for(self, federation: Federation) -> Model:
         """Return the model for a federation's rows."""
-        arguments = MAKER.checked(*self._call("model", MODELS, self.model), skip=2)
-        factory = partial(MAKER.entry("model", MODELS, self.model, "model"), **arguments)
-        return Model(
-            partial(factory, federation.shape, federation.classes),
-            shape=federation.shape,
-            classes=federation.classes or 0,
-        )
+        factory = self._given.model
+        if factory is None:
+            arguments = MAKER.checked(*self._call("model", MODELS, self.model), skip=2)
+            made = MAKER.entry("model", MODELS, self.model, "model")
+            factory = partial(made, federation.shape, federation.classes, **arguments)
+        return Model(factory, shape=federation.shape, classes=federation.classes or 0)
 
     def world(self, seed: int, federation: Federation | None = None, places: Places | None = None) -> World:
         """Return the world of one seed."""
@@ -152,12 +185,13 @@ class Experiment(BaseModel):
     def resolved(self) -> dict[str, Any]:
         """Return the configuration with every default written out."""
         out = self.model_dump(mode="json", exclude={"compare"}, exclude_none=True)
-        out["data"] = MAKER.resolved("data", DATASETS, self.data, skip=1)
-        out["model"] = MAKER.resolved("model", MODELS, self.model, skip=2)
-        out["algorithm"] = MAKER.resolved("algorithm", ALGORITHMS, self.algorithm)
+        given = self._given.names()
+        out["data"] = given.get("data") or MAKER.resolved("data", DATASETS, self.data, skip=1)
+        out["model"] = given.get("model") or MAKER.resolved("model", MODELS, self.model, skip=2)
+        out["algorithm"] = given.get("algorithm") or MAKER.resolved("algorithm", ALGORITHMS, self.algorithm)
         out["partition"] = MAKER.resolved("partition", PARTITIONS, self.partition)
         out["shifts"] = [MAKER.resolved("shift", SHIFTS, spec) for spec in self.shifts]
-        out["topology"] = MAKER.resolved("topology", TOPOLOGIES, self.topology, skip=1)
+        out["topology"] = MAKER.resolved("topology", TOPOLOGIES, self.topology, skip=2)
         split = self._split()
         out["split"] = {"val": split.val, "test": split.test}
         plain: dict[str, Any] = _plain(out)
@@ -197,13 +231,21 @@ class Experiment(BaseModel):
         merged = {**common, **spec}
         if isinstance(common.get("fit"), Mapping) and isinstance(spec.get("fit"), Mapping):
             merged["fit"] = {**common["fit"], **spec["fit"]}
-        return experiment({**self.model_dump(exclude={"compare"}), **own, "algorithm": merged})
+        table = {**self.model_dump(exclude={"compare"}), **own, "algorithm": merged}
+        return experiment(table, given=replace(self._given, algorithm=None))
+
+    def with_algorithm(self, entry: Algorithm | Mapping[str, Any] | str) -> Experiment:
+        """Return the same experiment with another algorithm: an object, a table, or a name."""
+        if not isinstance(entry, Algorithm):
+            return self._variant({"name": entry} if isinstance(entry, str) else dict(entry))
+        table = self.model_dump(exclude={"compare"}) | {"algorithm": {"name": entry.name}}
+        return experiment(table, given=replace(self._given, algorithm=entry))
 
 
 VARIANT_KEYS = frozenset({"partition", "shifts", "participation", "topology", "model", "split"})
 
 
-def experiment(table: Mapping[str, Any], source: str = "") -> Experiment:
+def experiment(table: Mapping[str, Any], source: str = "", given: Given | None = None) -> Experiment:
     """Return the experiment of a table, checked; the first complaint as one sentence."""
     try:
         made = Experiment.model_validate(dict(table))
@@ -214,6 +256,9 @@ def experiment(table: Mapping[str, Any], source: str = "") -> Experiment:
             text = f"{'.'.join(map(str, first['loc']))}: {unknown('key', first['loc'][-1], known)}"
             raise BadInputError(_at(source, text)) from error
         raise BadInputError(_at(source, sentence(error, ""))) from error
+    made._given = given or Given()
+    if made._given.algorithm is not None:
+        made = made.model_copy(update={"algorithm": {"name": made._given.algorithm.name}})
     try:
         made.check()
     except BadInputError as error:
@@ -221,8 +266,14 @@ def experiment(table: Mapping[str, Any], source: str = "") -> Experiment:
     return made
 
 
-def load(file: Path, overrides: Sequence[str] = ()) -> Experiment:
-    """Read an experiment file and apply `path=value` overrides."""
+def load(
+    file: Path,
+    overrides: Sequence[str] = (),
+    *,
+    given: Given | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """Read an experiment file and apply `path=value` overrides, changed keys and given objects."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -235,7 +286,7 @@ def load(file: Path, overrides: Sequence[str] = ()) -> Experiment:
         raise BadInputError(f"{file}: is not valid TOML: {error}") from error
     for override in overrides:
         _override(table, override)
-    return experiment(table, str(file))
+    return experiment({**table, **(changes or {})}, str(file), given)
 
 
 def _override(table: dict[str, Any], override: str) -> None:

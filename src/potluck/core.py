@@ -16,6 +16,7 @@ from torch import Tensor
 
 from potluck.key import Key
 from potluck.table import Table
+from potluck.tree import Params
 
 if TYPE_CHECKING:
     from potluck.metrics import Tally
@@ -63,6 +64,11 @@ class Client:
     memory: Mapping[str, Any]
     effort: float = 1.0
     classes: int = 0
+    initial: Mapping[str, Tensor] | None = None
+
+    def first(self) -> Params:
+        """Return the initial model, the same at every client and site."""
+        return dict(self.initial) if self.initial is not None else self.model.init(self.birth)
 
 
 class Site(NamedTuple):
@@ -74,6 +80,10 @@ class Site(NamedTuple):
     clients: Sequence[int]
     classes: int = 0
     initial: Mapping[str, Tensor] | None = None
+
+    def first(self) -> Params:
+        """Return the initial model, the same at every client and site."""
+        return dict(self.initial) if self.initial is not None else self.model.init(self.key)
 
 
 class Draw(NamedTuple):
@@ -132,16 +142,15 @@ class Stage(ABC, Generic[S, V, M]):
     """One phase of an algorithm. Subclasses are final frozen dataclasses that hold hyper-parameters only.
 
     `stream` names its random streams and its records; `everyone` asks all clients whatever the participation;
-    `partial` accepts stragglers who did part of the work; `reach` says how far answers travel in a mesh;
-    `tell` names the entries of `log` that may leave the client; `leaks` says that rows move by design;
-    `whole_tables` that scoring a table in parts would change the outcome; `judged` that it is scored
-    although another stage follows; `messages` declares the named tuples that cross the wire.
+    `reach` says how far answers travel in a mesh; `tell` names the entries of `log` that may leave the client;
+    `leaks` says that rows move by design; `whole_tables` that scoring a table in parts would change the
+    outcome; `judged` that it is scored although another stage follows; `messages` declares the named tuples
+    that cross the wire.
     """
 
     stream: str = "train"
     rounds: int = 1
     everyone: ClassVar[bool] = False
-    partial: ClassVar[bool] = False
     reach: Reach = "neighbours"
     tell: ClassVar[tuple[str, ...]] = ()
     leaks: ClassVar[bool] = False
@@ -153,6 +162,15 @@ class Stage(ABC, Generic[S, V, M]):
     def newcomer(self) -> bool:
         """Tell whether somebody who never took part can be served."""
         return True
+
+    def serves(self, model: Model) -> bool:
+        """Tell whether somebody who never took part can be served with this model."""
+        return self.newcomer
+
+    @property
+    def partial(self) -> bool:
+        """Tell whether stragglers who did part of the work are heard."""
+        return False
 
     def network(self, given: Model) -> Model:
         """Return the model that this stage trains; by default the one of the experiment."""

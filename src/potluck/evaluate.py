@@ -51,10 +51,11 @@ def evaluate(
     calls: list[Call] = []
     sites: dict[tuple[str, str], Tally | None] = {}
     owners: list[tuple[str, str] | int] = []
+    serves = stage.serves(world.model_of(step.position))
     for site, state in step.states.items():
         for name in names:
-            sites[site, name] = Tally(0) if stage.newcomer else None
-            if stage.newcomer:
+            sites[site, name] = Tally(0) if serves else None
+            if serves:
                 view = stage.deploy(state, NEWCOMER)
                 parts = _parts(len(world.federation.tests[name]), stage.whole_tables)
                 calls += [

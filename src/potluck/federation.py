@@ -129,10 +129,9 @@ def build(
         for position, shift in enumerate(shifts):
             table = shift(table, k, len(dealt), key / "shift" / position / "client" / k)
         holders.append(Holder(*split(table, key / "split" / "client" / k)))
-    official = dataset.test()
     return Federation(
         holders=holders,
-        tests={} if official is None else {"global": official},
+        tests=dataset.tests(),
         classes=dataset.classes,
         shape=dataset.shape,
         name=dataset.name,

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from potluck.descent import Adam, Descent, Momentum, Pull
+from potluck.descent import Adam, Descent, Momentum, Pull, gradients
 from potluck.key import Key
 from potluck.metrics import Tally
 from potluck.model import EVALUATION_BATCH, Model, RowLoss
@@ -110,6 +110,20 @@ class Fit:
         while len(out) < wanted:
             out.extend(torch.split(torch.randperm(n, generator=generator), size)[:per_epoch])
         return out[:wanted]
+
+
+def gradient(model: Model, params: Params, table: Table) -> Params:
+    """Return the gradient of the mean loss over a whole table; batch norm sees large, nearly equal parts of it."""
+    module = model.load(params)
+    module.train(not (model.batch_norms and len(table) == 1))
+    leaves = [model.slots[name] for name in model.learnable]
+    total = [torch.zeros_like(leaf, dtype=torch.float64) for leaf in leaves]
+    pieces = max(1, -(-len(table) // EVALUATION_BATCH))
+    for rows in torch.arange(len(table)).tensor_split(pieces):
+        if len(rows):
+            loss = model.loss(module, table.x[rows], table.y[rows]).sum() / len(table)
+            torch._foreach_add_(total, gradients(loss, leaves))
+    return {name: sums.to(leaf.dtype) for name, sums, leaf in zip(model.learnable, total, leaves, strict=True)}
 
 
 def evaluate(predict: Callable[[Tensor], Tensor], table: Table, classes: int) -> Tally:

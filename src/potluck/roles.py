@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
+from torch import Tensor
 
-from potluck.combine import Combined, Weighed, combine
+from potluck.combine import Combined, NormBuffers, Weighed, combine
 from potluck.core import Client, Stage
 from potluck.learn import Fit, Plan, Trained
 from potluck.model import Model
@@ -35,10 +36,12 @@ class Weigh:
 
     `measure` is the client half (numbers that ride with the update), `raw` the merge half (weights before the
     aggregation contract), `before` the statistics stages that are needed first. `streams` is true for rules
-    whose raw weights are the numbers of rows, which need not see all answers at once.
+    whose raw weights are the numbers of rows, which need not see all answers at once; `validates` for rules
+    that measure on the validation rows, which must then not be trained on.
     """
 
     streams: ClassVar[bool] = False
+    validates: ClassVar[bool] = False
 
     def before(self) -> tuple[Stage[Any, Any, Any], ...]:
         """Return the stages whose outcome `raw` is given as `past`."""
@@ -81,10 +84,25 @@ class Objective:
 
     `start` is what the site holds for it, and `settle` how the sum of the accepted answers' extra leaves
     changes that (SCAFFOLD's control variate); `plan` is what training adds to the plain loop; `after` what
-    remains. `partial` accepts the work of stragglers.
+    remains. `partial` accepts the work of stragglers. `network` may add parts to the model, `personal` names
+    those of them that never leave a client, and `enter` fills in what a client knows of itself. `central`
+    says in one sentence why a mesh will not do, if so.
     """
 
     partial: ClassVar[bool] = False
+    central: ClassVar[str] = ""
+
+    def network(self, given: Model) -> Model:
+        """Return the model that is trained; by default the one of the experiment."""
+        return given
+
+    def personal(self, model: Model) -> frozenset[str]:
+        """Return the names of the leaves that the objective keeps at a client, whatever the share."""
+        return frozenset()
+
+    def enter(self, given: Params, client: Client) -> Params:
+        """Return what training starts from, with what a client knows of itself filled in."""
+        return given
 
     def refuse(self, model: Model, fit: Fit) -> str | None:
         """Return one sentence if the objective has no meaning with this model or this training loop."""
@@ -117,8 +135,12 @@ class Server:
 
     streams: ClassVar[bool] = True
 
+    def refuse(self, bn_buffers: NormBuffers) -> str | None:
+        """Return one sentence if the server cannot go with this policy for batch-norm statistics."""
+        return None
+
     def start(self, model: Model, params: Params) -> Params:
-        """Return what the server remembers between rounds."""
+        """Return what the server remembers between rounds; `params` are the shared leaves."""
         return {}
 
     def gather(self, answers: Iterable[Weighed], previous: Params) -> Combined:
@@ -138,9 +160,22 @@ class Replace(Server):
 class Share:
     """Which leaves travel: all unless overridden. What does not travel lives in the client's memory."""
 
+    @property
+    def newcomer(self) -> bool:
+        """Tell whether what travels is enough to serve somebody who never took part."""
+        return True
+
     def personal(self, model: Model) -> frozenset[str]:
         """Return the names of the leaves that never leave a client."""
         return frozenset()
+
+    def note(self, model: Model) -> str | None:
+        """Return one sentence if the choice makes no difference with this model."""
+        return None
+
+    def outputs(self, model: Model, params: Params, x: Tensor, *, own: bool) -> Tensor:
+        """Return the class scores of assembled parameters; `own` tells whether the client has leaves of its own."""
+        return model(params, x)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from potluck.federation import Federation
 from potluck.memory import Memories
 from potluck.record import Records, RunDirectory, machine, read_json, write_json, write_text
 from potluck.rounds import Fact, Step, rounds
-from potluck.topology import Topology, alone
+from potluck.topology import Star, Topology, alone
 from potluck.transport import Transport, open_transport
 from potluck.transport.codec import Codec, read_tree, write_tree
 from potluck.transport.worker import keep_heap
@@ -46,7 +46,7 @@ class Progress(NamedTuple):
 class Watcher(Protocol):
     """Somebody who is told after every round."""
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, standing: Progress) -> None:
         """Show it."""
         ...
 
@@ -324,10 +324,12 @@ class SeedRun:
 
 
 def topology_of(experiment: Experiment, world: World) -> Topology:
-    """Return who merges; training alone is a mesh without edges, whatever the configuration says."""
+    """Return who merges; alone is a mesh without edges and pooled a star, whatever is configured."""
     if world.algorithm.setting == "alone":
         return alone(world.clients)
-    topology = experiment.build_topology(len(world.clients))
+    if world.algorithm.setting == "pooled":
+        return Star()
+    topology = experiment.build_topology(len(world.clients), world.key / "topology")
     if topology.kind not in world.algorithm.topologies:
         raise BadInputError(
             f"topology.name: {world.algorithm.name} does not run on a {topology.kind}; {world.algorithm.refusal}"

@@ -1,16 +1,24 @@
 """Who merges, and whom a merge site hears.
 
 A server is a site that hears everyone; a peer is a site that hears its neighbours. The same `merge` runs at
-both, so every algorithm is decentralised for free.
+both, so every algorithm is decentralised for free. Rounds are counted anew in every stage, and so are the
+schedules of hosts and graphs: all algorithms meet the same host and the same graph in the same round.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from potluck.core import Reach
+from potluck.key import Key
+
+Neighbours = Mapping[int, frozenset[int]]
+"""An undirected graph: the neighbours of each client, without itself."""
+
+Down = Callable[[int, int], bool]
+"""Tells whether in a round (first) a client (second) is out of order."""
 
 
 class Topology(ABC):
@@ -42,6 +50,14 @@ class Topology(ABC):
         """Return how many links an answer of this client crosses."""
         return 1
 
+    def graph(self, round: int) -> Neighbours:
+        """Return the links between clients in a round; none unless the topology is a mesh."""
+        return {}
+
+    def host(self, round: int, down: Down) -> int | None:
+        """Return the client that does the merging of a round, if the site moves among clients."""
+        return None
+
 
 @dataclass(frozen=True)
 class Star(Topology):
@@ -67,10 +83,64 @@ class Star(Topology):
 
 
 @dataclass(frozen=True)
-class Mesh(Topology):
-    """Every client is a site that hears itself and its neighbours; without edges everybody trains alone."""
+class Rotating(Topology):
+    """One logical site, the hub, that hears everyone and is hosted by one client after the other.
 
-    neighbours: Mapping[int, frozenset[int]]
+    The schedule is a seeded permutation of the clients for each turn around, so that everybody computes it
+    alike and hosts once a turn, `every` rounds long. A host that is down is skipped; if all are, the last
+    one keeps the state.
+    """
+
+    clients: int
+    key: Key
+    every: int = 1
+
+    kind = "rotating"
+
+    def sites(self, clients: Sequence[int]) -> list[str]:
+        """Return the one site."""
+        return ["hub"]
+
+    def home(self, client: int) -> str:
+        """Return the hub."""
+        return "hub"
+
+    def owner(self, site: str) -> int | None:
+        """Return None: the hub hears its host as it hears all others."""
+        return None
+
+    def hears(self, site: str, round: int, reach: Reach) -> frozenset[int] | None:
+        """Return None: everyone."""
+        return None
+
+    def host(self, round: int, down: Down) -> int | None:
+        """Return the first client of the schedule that works, or the last host that did."""
+        for number in range(round, 0, -1):
+            for client in self.scheduled(number):
+                if not down(number, client):
+                    return client
+        return next(self.scheduled(1))
+
+    def scheduled(self, round: int) -> Iterator[int]:
+        """Yield the clients in the order in which they are asked to host a round."""
+        turn, place = divmod((round - 1) // self.every, self.clients)
+        order = (self.key / "hosts" / turn).numpy().permutation(self.clients)
+        yield from (int(order[(place + step) % self.clients]) for step in range(self.clients))
+
+
+@dataclass(frozen=True)
+class Mesh(Topology):
+    """Every client is a site that hears itself and its neighbours; without edges everybody trains alone.
+
+    `redrawn` gives another graph to every round. With `metropolis` the weights are
+    w_ij = 1 / (1 + max(d_i, d_j)) for neighbours and the rest for i itself (Xiao, Boyd and Kim, JPDC 2007):
+    rows and columns sum to 1, so that all peers count alike in the long run. Else the algorithm weighs the
+    closed neighbourhood, and peers with many neighbours count more.
+    """
+
+    neighbours: Neighbours
+    metropolis: bool = False
+    redrawn: Callable[[int], Neighbours] | None = None
 
     kind = "mesh"
 
@@ -86,25 +156,40 @@ class Mesh(Topology):
         """Return the client whose site it is."""
         return int(site.removeprefix("site/"))
 
+    def graph(self, round: int) -> Neighbours:
+        """Return the links of a round; those of round 0 are those of round 1."""
+        return self.neighbours if self.redrawn is None else self.redrawn(max(round, 1))
+
     def hears(self, site: str, round: int, reach: Reach) -> frozenset[int] | None:
         """Return the peer itself and its neighbours, or with `all` its connected component."""
-        own = int(site.removeprefix("site/"))
-        near = self.neighbours.get(own, frozenset()) | {own}
-        return near if reach == "neighbours" else self._component(own)
+        own, graph = int(site.removeprefix("site/")), self.graph(round)
+        return graph.get(own, frozenset()) | {own} if reach == "neighbours" else component(graph, own)
 
-    def _component(self, start: int) -> frozenset[int]:
-        seen, border = {start}, [start]
-        while border:
-            for neighbour in self.neighbours.get(border.pop(), frozenset()) - seen:
-                seen.add(neighbour)
-                border.append(neighbour)
-        return frozenset(seen)
+    def mixing(self, site: str, round: int) -> Mapping[int, float] | None:
+        """Return Metropolis weights over the closed neighbourhood, or None to let the algorithm weigh."""
+        if not self.metropolis:
+            return None
+        own, graph = int(site.removeprefix("site/")), self.graph(round)
+        near = sorted(graph.get(own, frozenset()))
+        weights = {peer: 1 / (1 + max(len(near), len(graph[peer]))) for peer in near}
+        return weights | {own: 1 - sum(weights.values())}
 
     def degree(self, client: int, round: int, reach: Reach) -> int:
-        """Return how many links an answer crosses: to each neighbour, or a flood over the component."""
+        """Return how many links an answer crosses: to each neighbour, or each way over a flooded component."""
+        graph = self.graph(round)
         if reach == "neighbours":
-            return len(self.neighbours.get(client, frozenset()) - {client})
-        return sum(len(self.neighbours.get(peer, frozenset()) - {peer}) for peer in self._component(client))
+            return len(graph.get(client, frozenset()))
+        return sum(len(graph.get(peer, frozenset())) for peer in component(graph, client))
+
+
+def component(graph: Neighbours, start: int) -> frozenset[int]:
+    """Return all clients that a message from `start` can reach."""
+    seen, border = {start}, [start]
+    while border:
+        for neighbour in graph.get(border.pop(), frozenset()) - seen:
+            seen.add(neighbour)
+            border.append(neighbour)
+    return frozenset(seen)
 
 
 def alone(clients: Sequence[int]) -> Mesh:

@@ -87,6 +87,8 @@ def finite(tree: Tree) -> bool:
 
 def raw(tensor: Tensor) -> bytes:
     """Return the bytes of a tensor in row-major order."""
+    if not tensor.numel():
+        return b""
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 

@@ -7,9 +7,14 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+import torch
+
+from potluck.key import Key
 from potluck.metrics import Tally
+from potluck.tree import Tree, map_tensors
 from potluck.world import World
 
+HOSTILITY = 100.0
 Kind = Literal["local", "idle", "score"]
 
 
@@ -71,7 +76,22 @@ def _work(world: World, call: Call) -> Answer:
         reply = (stage.local if call.kind == "local" else stage.idle)(call.view, client)
     if reply is None:
         return Answer(call.client, failed="idle")
+    if call.client in world.hostile:
+        return Answer(call.client, _nonsense(reply.send, client.key / "hostile"), reply.keep, reply.log)
     return Answer(call.client, reply.send, reply.keep, reply.log)
+
+
+def _nonsense(message: Tree, key: Key) -> Tree:
+    """Return a message of the same form whose float tensors hold large random numbers."""
+    noise = key.torch()
+    return map_tensors(
+        message,
+        lambda leaf: (
+            HOSTILITY * torch.randn(leaf.shape, generator=noise, dtype=leaf.dtype)
+            if leaf.is_floating_point()
+            else leaf
+        ),
+    )
 
 
 def _score(world: World, call: Call) -> Answer:

@@ -32,11 +32,15 @@ class Stragglers:
 
 @dataclass(frozen=True)
 class Faults:
-    """Simulated trouble, drawn from the key: answers `lost` or `late` never count, `crash` raises at the client."""
+    """Simulated trouble, drawn from the key: answers `lost` or `late` never count, `crash` raises at the client.
+
+    `hostile` is the share of clients, the same ones in all rounds, whose answers are large random numbers.
+    """
 
     lost: Share = 0.0
     late: Share = 0.0
     crash: Share = 0.0
+    hostile: Share = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +96,8 @@ class World:
     def site(self, index: int, name: str) -> Site:
         """Return what a stage's `init` sees of a site; all sites have the same key, so they start alike."""
         model = self.model_of(index)
-        initial = self.initial if model is self.model else None
-        return Site(name, model, self.key_of(index) / "init", self.clients, self.classes, initial)
+        key = self.key_of(index) / "init"
+        return Site(name, model, key, self.clients, self.classes, self._initial(index))
 
     def effort(self, index: int, round: int, client: int) -> float:
         """Return the share of its work that a client does in a round."""
@@ -114,6 +118,12 @@ class World:
             if draw < 0:
                 return name
         return None
+
+    @cached_property
+    def hostile(self) -> frozenset[int]:
+        """Return the clients whose answers are nonsense; the number is rounded half up."""
+        count = int(self.faults.hostile * len(self.clients) + 0.5)
+        return frozenset(map(int, (self.key / "hostile").numpy().permutation(len(self.clients))[:count]))
 
     def holder(self, client: int, *, scoring: bool = False) -> Holder:
         """Return a client's rows; the newcomer (-1) has none."""
@@ -144,7 +154,11 @@ class World:
             memory=memory,
             effort=1.0 if scoring else self.effort(index, round, client),
             classes=self.classes,
+            initial=self._initial(index),
         )
+
+    def _initial(self, index: int) -> Params | None:
+        return self.initial if self.model_of(index) is self.model else None
 
 
 def _union(holders: Sequence[Holder]) -> Holder:

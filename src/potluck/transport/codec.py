@@ -97,7 +97,7 @@ class Codec:
             return name
         raise CodecError(f"keys of a message must be text or whole numbers, not {type(name).__name__}")
 
-    def encode(self, tree: Tree) -> bytes:
+    def encode(self, tree: Tree) -> bytearray:
         """Return a tree as bytes: header length, header, aligned tensors."""
         placed: list[Tensor] = []
         size = 0
@@ -117,11 +117,11 @@ class Codec:
         for tensor in placed:
             write_raw(memoryview(out), at, tensor)
             at += aligned(tensor.nbytes)
-        return bytes(out)
+        return out
 
     def decode(self, data: bytes | bytearray | memoryview) -> Tree:
         """Return the tree in bytes; tensors own their memory."""
-        view = memoryview(data)
+        view = memoryview(data if isinstance(data, bytearray) else bytearray(data))
         length = int.from_bytes(view[:8], "little")
         header = json.loads(bytes(view[8 : 8 + length]))
         start = aligned(8 + length)

@@ -1,0 +1,111 @@
+"""`potluck list` and `potluck describe`: what there is, and what it takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from potluck.algorithms import ALGORITHMS, OBJECTIVES, SERVERS, SHARES, WEIGHS
+from potluck.call import extended
+from potluck.data import DATASETS
+from potluck.errors import unknown
+from potluck.models import MODELS
+from potluck.partition import PARTITIONS
+from potluck.shift import SHIFTS
+from potluck.topologies import TOPOLOGIES
+
+Entries = Mapping[str, Callable[..., Any]]
+TABLES: Mapping[str, tuple[str, Entries, int]] = {
+    "algorithms": ("algorithm", ALGORITHMS, 0),
+    "weighs": ("weigh", WEIGHS, 0),
+    "objectives": ("objective", OBJECTIVES, 0),
+    "servers": ("server", SERVERS, 0),
+    "shares": ("share", SHARES, 0),
+    "data": ("data", DATASETS, 1),
+    "partitions": ("partition", PARTITIONS, 0),
+    "shifts": ("shift", SHIFTS, 0),
+    "models": ("model", MODELS, 2),
+    "topologies": ("topology", TOPOLOGIES, 2),
+}
+
+
+@click.command("list")
+@click.argument("kind", required=False)
+def list_tables(kind: str | None) -> None:
+    """List what a configuration may name: all tables, or one KIND (algorithms, partitions, models, ...)."""
+    if kind is not None and kind not in TABLES:
+        raise unknown("table", kind, TABLES)
+    console = Console()
+    for name in [kind] if kind else TABLES:
+        singular, table, _ = TABLES[name]
+        grid = Table(title=name, title_justify="left", show_header=False, box=None, padding=(0, 2))
+        for entry, function in sorted(extended(singular, table).items()):
+            grid.add_row(Text(entry, style="bold"), Text(_first_line(function)))
+        console.print(grid)
+
+
+@click.command()
+@click.argument("name")
+def describe(name: str) -> None:
+    """Explain one entry: what it does, its parameters with types and defaults, the paper."""
+    console = Console()
+    hits = [
+        (kind, extended(singular, table)[name], skip)
+        for kind, (singular, table, skip) in TABLES.items()
+        if name in extended(singular, table)
+    ]
+    if not hits:
+        raise unknown("entry", name, {entry for _, table, _ in TABLES.values() for entry in table})
+    for kind, function, skip in hits:
+        console.print(Text(f"{name}  ({kind})", style="bold"))
+        console.print(Text(_story(function)))
+        console.print(_parameters(function, skip))
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def _story(function: Callable[..., Any]) -> str:
+    """Return the docstring of the entry, and of its file if it is the file's one idea."""
+    own = inspect.getdoc(function) or ""
+    module = inspect.getdoc(sys.modules[function.__module__]) or ""
+    return f"{own}\n\n{module}" if module and module != own else own
+
+
+def _parameters(function: Callable[..., Any], skip: int) -> Table:
+    grid = Table("key", "type", "default", title_justify="left", box=None, padding=(0, 2))
+    hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
+    for parameter in list(inspect.signature(function).parameters.values())[skip:]:
+        _add(grid, parameter.name, hints.get(parameter.name, Any), parameter.default)
+    return grid
+
+
+def _add(grid: Table, name: str, hint: Any, default: Any) -> None:
+    """Add a parameter; a dataclass without a table of its own is shown field by field."""
+    if dataclasses.is_dataclass(hint) and dataclasses.is_dataclass(default):
+        for field in dataclasses.fields(hint):
+            _add(grid, f"{name}.{field.name}", get_type_hints(hint)[field.name], getattr(default, field.name))
+        return
+    missing = default is inspect.Parameter.empty
+    grid.add_row(Text(name, style="bold"), Text(_type(hint)), Text("required" if missing else _show(default)))
+
+
+def _type(hint: Any) -> str:
+    if isinstance(hint, type) and not getattr(hint, "__args__", None):
+        return hint.__name__
+    return str(hint).replace("typing.", "").replace("NoneType", "none")
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "none"
+    return type(value).__name__ if dataclasses.is_dataclass(value) else str(value)
