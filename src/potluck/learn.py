@@ -79,7 +79,7 @@ class Fit:
         batches = self._batches(len(table), key, effort, model.batch_norms)
         heard = 0.0
         for rows in batches:
-            losses = row_loss(module, table.x[rows], table.y[rows])
+            losses = row_loss(module, table.x.index_select(0, rows), table.y.index_select(0, rows))
             loss = (losses if plan.rows is None else losses * plan.rows[rows]).mean()
             descend(loss)
             heard += float(loss.detach())
