@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -31,7 +32,7 @@ class Idle(Stage[Any, Down, Update]):
     """FedAvg whose clients send back what they were shown: all that is left is the engine."""
 
     rounds: int = 20
-    inner: Average = Average()
+    inner: Average = field(default_factory=Average)
 
     messages: ClassVar[tuple[type, ...]] = Average.messages
 
@@ -56,7 +57,9 @@ def federation(clients: int, rows: int) -> Federation:
     """Return random image clients, as in the raw loop."""
     x, y = data(clients, rows)
     empty = Table(x[0, :0], y[0, :0])
-    return Federation([Holder(Table(a, b), empty, empty) for a, b in zip(x, y, strict=True)], {}, 10, (3, 32, 32))
+    return Federation(
+        [Holder(Table(a, b), empty, empty) for a, b in zip(x, y, strict=True)], {}, 10, (3, 32, 32)
+    )
 
 
 def vectors(clients: int, rows: int, width: int) -> Federation:
@@ -66,7 +69,8 @@ def vectors(clients: int, rows: int, width: int) -> Federation:
     holders = [
         Holder(
             Table(
-                torch.randn(rows, width, generator=generator), torch.randint(0, 10, (rows,), generator=generator)
+                torch.randn(rows, width, generator=generator),
+                torch.randint(0, 10, (rows,), generator=generator),
             ),
             empty,
             empty,
@@ -85,7 +89,7 @@ def play(world: World, workers: int) -> list[float]:
         for step in rounds(world, transport, Star(), memories):
             if step.round:
                 ends.append(time.perf_counter())
-    return [after - before for before, after in zip(ends[:-1], ends[1:], strict=True)]
+    return [after - before for before, after in pairwise(ends)]
 
 
 def idle_milliseconds(workers: int, clients: int = 100) -> float:

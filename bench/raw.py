@@ -41,7 +41,14 @@ def data(clients: int, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     return x, torch.randint(0, 10, (clients, rows), generator=generator)
 
 
-def client(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor, epochs: int, batch: int) -> None:
+def client(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    epochs: int,
+    batch: int,
+) -> None:
     """Train on one client's rows."""
     for _ in range(epochs):
         order = torch.randperm(len(x))
@@ -77,14 +84,20 @@ def work(clients: list[int], shape: tuple[int, int, int, int], heap: bool, start
 
 
 def samples_per_second(
-    clients: int = 30, rows: int = 1000, epochs: int = 2, batch: int = 64, processes: int = 2, heap: bool = False
+    clients: int = 30,
+    rows: int = 1000,
+    epochs: int = 2,
+    batch: int = 64,
+    processes: int = 2,
+    heap: bool = False,
 ) -> float:
     """Return how many samples a second the raw loop trains on, all clients dealt evenly to the processes."""
     context = multiprocessing.get_context("fork")
     start, out = context.Barrier(processes), context.Queue()
     children = [
         context.Process(
-            target=work, args=(list(range(i, clients, processes)), (clients, rows, epochs, batch), heap, start, out)
+            target=work,
+            args=(list(range(i, clients, processes)), (clients, rows, epochs, batch), heap, start, out),
         )
         for i in range(processes)
     ]
@@ -93,7 +106,7 @@ def samples_per_second(
     slowest = max(out.get() for _ in children)
     for child in children:
         child.join()
-    return clients * rows * epochs / slowest
+    return float(clients * rows * epochs / slowest)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,57 @@
+"""Store finished runs as the records behind a page: `python docs/store.py RUN... NAME`.
+
+The result, manifest and configuration are copied whole. Of the records, rows about single clients are kept for the
+last evaluated round of each stage only, so that a page of records stays small enough for the repository.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+RECORDS = Path(__file__).parent / "records"
+WHOLE = ("config.toml", "manifest.json", "result.json")
+
+
+def slim(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows to keep."""
+    held = list(rows)
+    last: dict[tuple[int, str], int] = {}
+    for row in held:
+        if row["what"].startswith(("test/", "global/")):
+            place = (row["seed"], row["stage"])
+            last[place] = max(last.get(place, 0), row["round"])
+    for row in held:
+        of_client = row["who"].startswith("client/")
+        if not of_client or row["round"] == last.get((row["seed"], row["stage"]), row["round"]):
+            yield row
+
+
+def store(run: Path, target: Path) -> None:
+    """Copy one run."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in WHOLE:
+        shutil.copyfile(run / name, target / name)
+    with (run / "records.jsonl").open(encoding="utf-8") as lines:
+        kept = [json.dumps(row) for row in slim(json.loads(line) for line in lines)]
+    (target / "records.jsonl").write_text("\n".join(kept) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Store the runs of a directory (or one run) under a name."""
+    *runs, name = sys.argv[1:]
+    for run in map(Path, runs):
+        below = [run] if (run / "manifest.json").exists() else sorted(p for p in run.iterdir() if p.is_dir())
+        for one in below:
+            if (one / "manifest.json").exists():
+                store(
+                    one, RECORDS / name / (one.name if one != run else "") if one != run else RECORDS / name
+                )
+
+
+if __name__ == "__main__":
+    main()
