@@ -1,0 +1,160 @@
+"""How much clients' inputs differ, from a sample of their rows.
+
+`noise`: the standard deviation of white noise per client, comparable across clients. Images: the residual
+of a mask that cancels planes, sigma = median |residual| / (0.6745 * 6) (after Immerkaer, CVIU 1996; the
+median makes it robust against edges). Other inputs: the root of the mean within-class variance of the
+columns.
+
+`shift`: how far a client's class means lie from everybody's, class by class so that label skew does not
+count: sum_c n_kc/n_k |m_kc - m_c|^2 / v, with v the variance within classes and clients, less what chance
+alone would give. 0 is no shift (by chance also a little below); 1 is a shift as large as the spread within
+a class.
+
+`groups`: clusters of clients whose class means are alike within and differ between (sources, populations),
+found by average linkage on the same distances and accepted by their silhouette; all zero where there are
+none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.sparse.csgraph import shortest_path
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
+
+from potluck.federation import Federation, Holder
+from potluck.skew.cluster import clusters
+from potluck.table import Table
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Means = npt.NDArray[np.float32]
+
+ROWS = 512
+GRID = 7
+COLUMNS = 256
+CLIENTS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """What the inputs say: an entry a client, NaN if it is empty; `spread` is the inputs' own deviation.
+
+    `chance` is the mean size of what was taken off the shifts because chance alone gives it.
+    """
+
+    noise: Floats
+    shift: Floats
+    groups: Ints
+    spread: float
+    chance: float
+
+
+def features(federation: Federation) -> Features | None:
+    """Measure the inputs of up to 512 rows of every client; None where nobody has rows."""
+    tables = [sample(holder) for holder in federation.holders]
+    filled = [table for table in tables if len(table)]
+    if not filled:
+        return None
+    image = federation.shape if len(federation.shape) in (2, 3) and min(federation.shape[-2:]) >= 3 else None
+    classes = federation.classes or 1
+    noise = np.array([_noise(table, image) if len(table) else np.nan for table in tables])
+    cells = [_cells(table, image, classes, federation.classes is not None) for table in tables]
+    counts = np.stack([cell[0] for cell in cells])
+    means = np.stack([cell[1] for cell in cells])
+    within = np.stack([cell[2] for cell in cells]).sum(axis=0) / max(1, int((counts - (counts > 0)).sum()))
+    del cells
+    spread = float(np.mean([float(table.x.std(unbiased=False)) for table in filled]))
+    scale = float(within.sum()) or 1.0
+    shift, chance = _shift(counts, means, scale)
+    groups = np.zeros(len(tables), dtype=np.int64)
+    if 2 < len(tables) <= CLIENTS:
+        groups = clusters(_distances(counts, means, scale), counts.sum(axis=1) > 0)
+    return Features(noise, shift, groups, spread, chance)
+
+
+def sample(holder: Holder, rows: int = ROWS) -> Table:
+    """Return up to `rows` rows of a holder: training rows first, others where it has none."""
+    part = next((part for part in (holder.train, holder.test, holder.val) if len(part)), holder.train)
+    return part.take(slice(0, rows))
+
+
+def _noise(table: Table, image: tuple[int, ...] | None) -> float:
+    """Estimate the standard deviation of white noise in one client's rows."""
+    if image is None:
+        flat = table.x.reshape(len(table), -1).to(torch.float64)
+        return float(flat.var(dim=0, unbiased=False).mean().sqrt())
+    x = table.x.reshape(-1, *image[-2:])
+    up = x[:, :-2] - 2 * x[:, 1:-1] + x[:, 2:]
+    residual = up[:, :, :-2] - 2 * up[:, :, 1:-1] + up[:, :, 2:]
+    return float(residual.abs().median()) / (0.6745 * 6)
+
+
+def _cells(
+    table: Table, image: tuple[int, ...] | None, classes: int, labelled: bool
+) -> tuple[Ints, Means, Floats]:
+    """Return per class the counts, the means of the coarse inputs, and the squares around them."""
+    z = _coarse(table.x, image)
+    y = table.y.numpy() if labelled else np.zeros(len(table), dtype=np.int64)
+    counts = np.bincount(y, minlength=classes).astype(np.int64)
+    means = np.zeros((classes, z.shape[1]))
+    np.add.at(means, y, z)
+    means /= np.maximum(counts, 1)[:, None]
+    return counts, means.astype(np.float32), ((z - means[y]) ** 2).sum(axis=0)
+
+
+def _coarse(x: Tensor, image: tuple[int, ...] | None) -> Floats:
+    """Shrink images to a grid of 7 x 7 averages; take at most 256 columns of other inputs."""
+    if image is None:
+        flat = x.reshape(len(x), -1)
+        step = -(-flat.shape[1] // COLUMNS)
+        return np.asarray(flat[:, ::step].numpy(), dtype=np.float64)
+    if not len(x):
+        return np.empty((0, GRID * GRID))
+    planes = x.reshape(len(x), -1, *image[-2:]).mean(dim=1, keepdim=True)
+    return np.asarray(adaptive_avg_pool2d(planes, GRID).reshape(len(x), -1).numpy(), dtype=np.float64)
+
+
+def _shift(counts: Ints, means: Means, scale: float) -> tuple[Floats, float]:
+    """Return sum_c n_kc/n_k (|m_kc - m_c|^2 - chance) / v for every client, and the mean chance."""
+    totals = counts.sum(axis=0)
+    square = np.zeros(counts.shape)
+    for label in np.flatnonzero(totals):  # class by class, which keeps the memory flat
+        pooled = counts[:, label] @ means[:, label] / totals[label]
+        square[:, label] = ((means[:, label] - pooled) ** 2).sum(axis=1) / scale
+    chance = 1 / np.maximum(counts, 1) - 1 / np.maximum(totals, 1)
+    rows = counts.sum(axis=1)
+    out = (counts * (square - chance)).sum(axis=1) / np.maximum(rows, 1)
+    taken = (counts * chance).sum(axis=1)[rows > 0] / rows[rows > 0]
+    return np.where(rows > 0, out, np.nan), float(taken.mean())
+
+
+def _distances(counts: Ints, means: Means, scale: float) -> Floats:
+    """Return the mean squared distance of every two clients over shared classes, in units of v."""
+    total, weight = np.zeros((len(counts), len(counts))), np.zeros((len(counts), len(counts)))
+    for label in np.flatnonzero(counts.sum(axis=0)):
+        n, m = counts[:, label], means[:, label].astype(np.float64)
+        norm = (m**2).sum(axis=1)
+        square = (norm[:, None] + norm[None, :] - 2 * m @ m.T) / scale
+        chance = 1 / np.maximum(n, 1)
+        both = np.minimum(n[:, None], n[None, :])
+        total += both * (square - chance[:, None] - chance[None, :])
+        weight += both
+    shared = weight > 0
+    far = np.maximum(np.divide(total, weight, out=np.zeros_like(total), where=shared), 0.0)
+    if not shared.all():
+        far = np.where(shared, far, _detours(far, shared))
+    np.fill_diagonal(far, 0.0)
+    return far
+
+
+def _detours(far: Floats, shared: npt.NDArray[np.bool_]) -> Floats:
+    """Return squared distances by the shortest way over clients that share classes; no way is the longest one."""
+    lengths = np.where(shared, np.sqrt(far) + 1e-6, np.inf)
+    ways = np.asarray(shortest_path(lengths, directed=False), dtype=np.float64)
+    known = np.isfinite(ways)
+    return np.where(known, ways, ways[known].max(initial=0.0)) ** 2

@@ -1,0 +1,118 @@
+"""The advice on SC-1 to SC-5, SC-9 and the floor, from histograms alone and with inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from potluck.data.dataset import Dataset
+from potluck.federation import Labels, Partition, Split, build
+from potluck.key import Key
+from potluck.partition import Dirichlet, Iid, Niid2, Quantity
+from potluck.partition.manifest import histogram
+from potluck.shift import Noise, Relabel
+from potluck.skew.advice import Advice, advise
+from potluck.skew.measure import describe, from_histogram
+from potluck.skew.methods import METHODS
+
+LABELS = Labels(np.repeat(np.arange(10), 5000), 10)
+
+
+def advice_on(scheme: Partition, seed: int = 0) -> Advice:
+    return advise(from_histogram(histogram(LABELS, scheme(LABELS, Key.root(seed)))))
+
+
+def first(advice: Advice, many: int = 3) -> list[str]:
+    return [method.title for method in advice.methods[:many]]
+
+
+@pytest.mark.parametrize("clients", [10, 30, 100, 1000])
+def test_sc1_has_no_skew_worth_acting_on(clients: int) -> None:
+    advice = advice_on(Iid(clients=clients))
+    assert advice.kinds == ()
+    assert first(advice) == ["FedAvg"]
+    assert advice.verdict.startswith("no skew worth acting on: FedAvg")
+
+
+@pytest.mark.parametrize("rows", [5, 20, 60, 1000])
+@pytest.mark.parametrize("classes", [2, 10, 62])
+def test_the_floor_is_not_taken_for_skew(rows: int, classes: int) -> None:
+    draw = np.random.default_rng(rows)
+    for clients in (10, 100):
+        counts = draw.multinomial(rows, np.full(classes, 1 / classes), size=clients)
+        assert advise(from_histogram(counts)).kinds == ()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sc2_is_label_skew(seed: int) -> None:
+    advice = advice_on(Dirichlet(clients=30, beta=0.5), seed)
+    assert advice.kinds == ("label",)
+    assert advice.findings[0].sentence.startswith("strong label skew")
+    assert {"FedDisco", "FedRoD", "SCAFFOLD", "FedEP"} <= set(first(advice, 5))
+    assert (
+        advice_on(Dirichlet(clients=30, beta=3), seed).findings[0].sentence.startswith("moderate label skew")
+    )
+    assert advice_on(Dirichlet(clients=10, beta=50), seed).kinds == ()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sc3_is_quantity_skew(seed: int) -> None:
+    advice = advice_on(Quantity(clients=30, beta=0.5), seed)
+    assert advice.kinds == ("quantity",)
+    assert set(first(advice)) == {"FedMedian", "FedProx", "FedLoss"}
+
+
+def test_sc4_is_feature_skew(blobs: Dataset) -> None:
+    advice = advise(describe(build(blobs, Iid(clients=8), [Noise(variance=0.1)], Split(), Key.root(0))))
+    assert advice.kinds == ("feature",)
+    assert first(advice) == ["FedBN", "FedDisk", "FedPCL"]
+
+
+def test_sc5_is_mixed(blobs: Dataset) -> None:
+    shifts = [Noise(variance=0.1)]
+    advice = advise(describe(build(blobs, Dirichlet(clients=8, beta=0.5), shifts, Split(), Key.root(0))))
+    assert advice.kinds == ("label", "feature", "mixed")
+    assert first(advice)[:2] == ["FedLoss", "FedDisk"]
+    assert {"FedBN", "FedDisco"} <= {method.title for method in advice.methods}
+
+
+@pytest.mark.parametrize("variant", ["feddisco", "delft"])
+def test_sc9_has_one_unbiased_client(variant: str) -> None:
+    advice = advice_on(Niid2() if variant == "feddisco" else Niid2(variant="delft"))
+    assert advice.kinds == ("label", "unbiased")
+    assert "the classes of client 0" in advice.findings[1].sentence
+    assert first(advice, 1) == ["FedDisco"]
+
+
+def test_two_populations_are_for_fedex(blobs: Dataset) -> None:
+    shifts = [Relabel(classes=4, by=2)]
+    advice = advise(describe(build(blobs, Iid(clients=8), shifts, Split(), Key.root(0))))
+    assert "groups" in advice.kinds
+    assert first(advice, 1) == ["FedEx"]
+    halves: npt.NDArray[np.int64] = np.repeat([[50, 50, 0, 0], [0, 0, 50, 50]], 5, axis=0)
+    by_labels = advise(from_histogram(halves))
+    assert by_labels.kinds == ("label", "groups")
+    assert by_labels.findings[-1].sentence.endswith("by their labels: 5 clients and 5 clients")
+
+
+def test_two_skews_are_mixed() -> None:
+    draw = np.random.default_rng(0)
+    counts = np.stack(
+        [draw.multinomial(n, draw.dirichlet(np.full(10, 0.5))) for n in (9000, 400, 300, 250, 200, 150)]
+    )
+    assert advise(from_histogram(counts)).kinds == ("label", "quantity", "mixed")
+
+
+@pytest.mark.parametrize("counts", [[[5]], [[1, 0]], [[1, 0], [0, 0]], [[0, 0, 3], [0, 1, 0], [0, 0, 0]]])
+def test_tiny_federations_get_advice(counts: npt.ArrayLike) -> None:
+    assert advise(from_histogram(counts)).methods
+
+
+def test_the_table_has_every_method_with_its_reference() -> None:
+    titles = {method.title for method in METHODS.values()}
+    assert titles == {
+        "FedAvg", "FedAvgM", "FedMedian", "FedProx", "SCAFFOLD", "FedBN", "FedRoD", "FedPCL", "FedDisco", "FedEP",
+        "FedDisco-VAE", "FedDisk", "FedEx", "FedLoss",
+    }  # fmt: skip
+    assert all(method.reason and method.reference for method in METHODS.values())
