@@ -73,7 +73,7 @@ class Adam:
 
     def __init__(self, leaves: list[Tensor], pull: Pull, lr: float) -> None:
         self.leaves, self.pull = leaves, pull
-        self.adam = torch.optim.Adam(leaves, lr=lr, foreach=True)
+        self.adam = torch.optim.Adam(leaves, lr=lr, fused=True)
 
     def __call__(self, loss: Tensor) -> None:
         """Move the leaves."""

@@ -61,7 +61,7 @@ def test_methods_without_global_figures_are_compared_by_their_clients(make: Writ
 def test_the_terminal_shows_figures_differences_and_warnings(comparison: list[Path], width: int) -> None:
     text = shown(comparison, width)
     values = stored(comparison[0], "accuracy")
-    assert f"{100 * np.mean(values):.2f} ± {100 * np.std(values, ddof=1):.2f}" in text
+    assert f"{100 * np.mean(values):.1f} ± {100 * np.std(values, ddof=1):.1f}" in text
     text = " ".join(text.split())
     assert "FedEP minus FedAvg" in text
     assert "indicative: 3 seeds" in text

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -25,6 +26,7 @@ from potluck.report.statistics import (
 
 SHARE_OF_BEST = 0.95
 WIDE = 150
+NARROW = ("accuracy", "local_accuracy_mean", "local_accuracy_worst", "rounds_to", "bytes_up", "seconds")
 MISSING = "\u2013"
 
 
@@ -65,10 +67,10 @@ HEADINGS = (
         "local_accuracy", "Local, weighted", "percent", "high", "clients' own test sets, weighted by rows"
     ),
     Heading(
-        "local_accuracy_mean", "Local, mean", "percent", "high", "clients' own test sets, each client once"
+        "local_accuracy_mean", "Local mean", "percent", "high", "clients' own test sets, each client once"
     ),
-    Heading("local_accuracy_worst", "Local, worst", "percent", "high", "the client with the lowest accuracy"),
-    Heading("rounds_to", "Rounds to 95\u00a0%", "count", "low", "rounds to 95 % of the best final accuracy"),
+    Heading("local_accuracy_worst", "Worst", "percent", "high", "the client with the lowest accuracy"),
+    Heading("rounds_to", "To 95\u00a0%", "count", "low", "rounds to 95 % of the best final accuracy"),
     Heading("bytes_up", "Up", "bytes", "low", "bytes from the clients, all rounds of one seed"),
     Heading("bytes_down", "Down", "bytes", "low", "bytes to the clients, all rounds of one seed"),
     Heading("seconds", "Time", "seconds", "low", "wall clock of one seed"),
@@ -138,9 +140,17 @@ def cell(summary: Summary, kind: str) -> str:
     """Return mean ± standard deviation; a dash where a method has no such figure."""
     if summary.mean is None:
         return MISSING
-    if summary.std is None or kind == "bytes":
+    if summary.std is None or kind in ("bytes", "seconds"):
         return written(summary.mean, kind)
     return f"{written(summary.mean, kind)} ± {written(summary.std, kind)}"
+
+
+def _short(summary: Summary, kind: str) -> str:
+    """Return a figure for the terminal: percentages with one decimal, spread only where it matters."""
+    if kind == "percent" and summary.mean is not None:
+        spread = "" if summary.std is None else f" ± {100 * summary.std:.1f}"
+        return f"{100 * summary.mean:.1f}{spread}"
+    return cell(summary._replace(std=None), kind)
 
 
 def human_bytes(value: float) -> str:
@@ -177,31 +187,36 @@ def render(runs: Iterable[Run | Path | str], console: Console) -> None:
     opened = open_runs(runs)
     lines = table(opened)
     shown = [heading for heading in HEADINGS if any(getattr(line, heading.field).seeds for line in lines)]
-    middle = len(shown) // 2
-    for part in [shown] if console.width >= WIDE else [shown[:middle], shown[middle:]]:
-        console.print(_grid(lines, part))
+    if console.width < WIDE:
+        shown = [heading for heading in shown if heading.field in NARROW]
+    console.print(_grid(lines, shown))
     for method, base, gap in differences(opened, metric_of(opened)):
-        console.print(f"{method} minus {base}: {sentence(gap)}", markup=False, highlight=False)
+        console.print(
+            f"{method} minus {base}: {sentence(gap)}", markup=False, highlight=False, soft_wrap=True
+        )
     for run in opened:
         warning = fallback_sentence(run)
         if warning:
-            console.print(warning, markup=False, highlight=False)
+            console.print(warning, markup=False, highlight=False, soft_wrap=True)
 
 
 def _grid(lines: Sequence[Line], headings: Sequence[Heading]) -> RichTable:
-    grid = RichTable(caption="Accuracies and F1 in %; mean ± standard deviation over seeds")
+    seeds = max(line.seeds for line in lines)
+    what = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"
+    grid = RichTable(
+        caption=f"Accuracies in %; {what}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
+    )
     grid.add_column("Method", no_wrap=True)
-    grid.add_column("Seeds", justify="right")
     for heading in headings:
-        grid.add_column(heading.title, justify="right")
+        grid.add_column(heading.title, justify="right", no_wrap=True)
     for line in lines:
         figures = [_marked(line, heading, best_of(lines, heading)) for heading in headings]
-        grid.add_row(Text(line.method), Text(str(line.seeds)), *figures)
+        grid.add_row(Text(line.method), *figures)
     return grid
 
 
 def _marked(line: Line, heading: Heading, best: frozenset[str]) -> Text:
-    return Text(cell(getattr(line, heading.field), heading.kind), "bold" if line.method in best else "")
+    return Text(_short(getattr(line, heading.field), heading.kind), "bold" if line.method in best else "")
 
 
 def sentence(gap: Difference) -> str:
