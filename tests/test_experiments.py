@@ -19,7 +19,9 @@ def test_experiment_is_valid(file: Path) -> None:
     assert experiment.toml()
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if '"digits"' in file.read_text()], ids=lambda f: f.stem)
+@pytest.mark.parametrize(
+    "file", [file for file in FILES if '"digits"' in file.read_text()], ids=lambda f: f.stem
+)
 def test_experiment_runs(file: Path, tmp_path: Path) -> None:
     overrides = ["algorithm.rounds=1", "seeds=[0]"]
     for label, variant in load(file, overrides).variants().items():

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,13 +79,14 @@ def run(source: str | Path | None = None, **settings: Setting) -> Result:
     `algorithm` an `Algorithm`; everything may also be a name or a table as in a file. Options: `out` (a directory;
     else a temporary one that lives as long as the result), `workers`, `resume`, `overwrite`, `data_dir`, `progress`.
     """
-    options, out, passing, progress = _options(settings)
+    options, given, progress = _options(settings)
     made = _experiment(source, settings)
     label = str(made.algorithm["name"])
-    with watching(Console(), quiet=not progress, total=total_rounds(made)) as watch:
-        result = play(made, out, replace(options, watch=watch), label=label)
-    report.write(out, [out])
-    return _result(out, {label: result}, [out], passing)
+    with _folder(given) as out:
+        with watching(Console(), quiet=not progress, total=total_rounds(made)) as watch:
+            result = play(made, out, replace(options, watch=watch), label=label)
+        report.write(out, [out])
+    return _result(out, {label: result}, [out], given is None)
 
 
 def compare(
@@ -94,18 +96,33 @@ def compare(
     **settings: Setting,
 ) -> Result:
     """Run several algorithms on the same rows, initial weights and participants; settings and options as for `run`."""
-    options, out, passing, progress = _options(settings)
+    options, given, progress = _options(settings)
     made = _experiment(source, settings)
     if isinstance(algorithms, Mapping):
         variants = {label: made.with_algorithm(entry) for label, entry in algorithms.items()}
     else:
         variants = made.variants(algorithms)
     total = sum(total_rounds(variant) for variant in variants.values())
-    with watching(Console(), quiet=not progress, total=total) as watch:
-        results = compare_all(variants, out, replace(options, watch=watch))
-    runs = [out / label for label in results]
-    report.write(out, runs, title=made.name)
-    return _result(out, results, runs, passing)
+    with _folder(given) as out:
+        with watching(Console(), quiet=not progress, total=total) as watch:
+            results = compare_all(variants, out, replace(options, watch=watch))
+        runs = [out / label for label in results]
+        report.write(out, runs, title=made.name)
+    return _result(out, results, runs, given is None)
+
+
+@contextmanager
+def _folder(given: Path | None) -> Iterator[Path]:
+    """Yield the directory to write to; a temporary one does not outlive a failure."""
+    if given is not None:
+        yield given
+        return
+    made = Path(tempfile.mkdtemp(prefix="potluck-"))
+    try:
+        yield made
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
 
 
 def _result(
@@ -118,11 +135,9 @@ def _result(
     return result
 
 
-def _options(settings: dict[str, Setting]) -> tuple[Options, Path, bool, bool]:
+def _options(settings: dict[str, Setting]) -> tuple[Options, Path | None, bool]:
     """Take what says how to run out of the settings."""
     out = settings.pop("out", None)
-    passing = out is None
-    out = tempfile.mkdtemp(prefix="potluck-") if passing else out
     folders = settings.pop("data_dir", ())
     folders = (folders,) if isinstance(folders, str | Path) else tuple(folders)
     options = Options(
@@ -132,7 +147,7 @@ def _options(settings: dict[str, Setting]) -> tuple[Options, Path, bool, bool]:
         places=Places.usual(folders),
         command=settings.pop("command", "called from Python"),
     )
-    return options, Path(out), passing, settings.pop("progress", False)
+    return options, None if out is None else Path(out), settings.pop("progress", False)
 
 
 def _experiment(source: str | Path | None, settings: dict[str, Setting]) -> Experiment:

@@ -19,9 +19,24 @@ from torch import Tensor
 from potluck.combine import Combined, Fold, NormBuffers, Weighed, pool_variances, with_squares
 from potluck.core import Algorithm, Client, Inbox, Merged, Reply, Sent, Site, Stage, Value
 from potluck.errors import BadInputError
-from potluck.learn import Fit
+from potluck.learn import Fit, measure
+from potluck.metrics import Tally
 from potluck.model import Model
-from potluck.roles import ByRows, Everything, Objective, Plain, Replace, Server, Share, Told, Weigh
+from potluck.roles import (
+    Architecture,
+    ByRows,
+    Everything,
+    Never,
+    Objective,
+    Plain,
+    Replace,
+    Server,
+    Share,
+    Stop,
+    Told,
+    Watch,
+    Weigh,
+)
 from potluck.table import Table
 from potluck.tree import Params, finite, nbytes
 
@@ -29,12 +44,18 @@ TrainOn = Literal["train", "train_and_val"]
 
 
 class Global(NamedTuple):
-    """What a site remembers: the shared leaves, the server's memory, the objective's leaves, the statistics."""
+    """What a site remembers: the shared leaves, the server's memory, the objective's leaves, the statistics, losses."""
 
     params: Params
     server: Params
     extra: Params
     past: Any
+    watch: Watch | None = None
+
+    @property
+    def best(self) -> Params:
+        """Return what the next stage should use: the best leaves known, or the last if none were measured worse."""
+        return self.watch.best if self.watch is not None and self.watch.waited else self.params
 
 
 class Down(NamedTuple):
@@ -64,10 +85,12 @@ class Average(Stage[Global, Down, Update]):
     server: Server = field(default_factory=Replace)
     share: Share = field(default_factory=Everything)
     bn_buffers: NormBuffers = "average"
-    train_on: TrainOn = "train"
+    train_on: TrainOn | Literal["val"] = "train"
     stream: str = "train"
+    architecture: Architecture | None = None
+    stop: Stop = field(default_factory=Never)
 
-    messages: ClassVar[tuple[type, ...]] = (Global, Down, Update)
+    messages: ClassVar[tuple[type, ...]] = (Global, Down, Update, Watch)
 
     @property
     def newcomer(self) -> bool:
@@ -79,8 +102,8 @@ class Average(Stage[Global, Down, Update]):
         return self.newcomer or not self.personal(model)
 
     def network(self, given: Model) -> Model:
-        """Return the model with what the objective adds to it."""
-        return self.objective.network(given)
+        """Return the model, another one if an architecture is given, with what the objective adds to it."""
+        return self.objective.network(self.architecture.model(given) if self.architecture else given)
 
     @property
     def partial(self) -> bool:
@@ -90,15 +113,17 @@ class Average(Stage[Global, Down, Update]):
     def init(self, site: Site, past: Any) -> Merged[Global]:
         """Draw the initial model; all sites draw the same one without a message."""
         refusal = self.objective.refuse(site.model, self.fit) or self.server.refuse(self.bn_buffers)
-        if self.weigh.validates and self.train_on != "train":
-            refusal = "algorithm.train_on: the weights are measured on the validation rows; train on others"
+        if (self.weigh.validates or self.stop.validates) and self.train_on != "train":
+            what = "weights" if self.weigh.validates else "losses that end the stage"
+            refusal = f"algorithm.train_on: the {what} are measured on the validation rows; train on others"
         if refusal:
             raise BadInputError(refusal)
         params, personal = site.first(), self.personal(site.model)
         shared = {name: leaf for name, leaf in params.items() if name not in personal}
         server = self.server.start(site.model, shared)
         note = self.share.note(site.model)
-        state = Global(shared, server, self.objective.start(site.model, shared), past)
+        extra = self.objective.start(site.model, shared)
+        state = Global(shared, server, extra, past, self.stop.start(shared))
         return Merged(state, {"note": note} if note else {})
 
     def view(self, state: Global, client: int) -> Down:
@@ -111,13 +136,14 @@ class Average(Stage[Global, Down, Update]):
         model = client.model
         given = self.assembled(view, client)
         given = self.objective.enter(given, client)
+        before = self.stop.measure(model, given, client)
         plan = self.objective.plan(view.extra, given, client)
         trained = self.fit(
             model, given, client.train, client.key, plan=plan, round=client.round, effort=client.effort
         )
         after = self.objective.after(view.extra, given, trained, client)
         personal = self.personal(model)
-        told = self.weigh.measure(model, given, trained.params, client)
+        told = {**before, **self.weigh.measure(model, given, trained.params, client)}
         kept = {name: trained.params[name] for name in personal}
         sent = {name: leaf for name, leaf in trained.params.items() if name not in personal}
         if self.bn_buffers == "pooled":
@@ -140,25 +166,39 @@ class Average(Stage[Global, Down, Update]):
         sent = {name: leaf for name, leaf in given.items() if name not in personal}
         if self.bn_buffers == "pooled":
             sent = with_squares(sent, client.model.norms)
-        told = self.weigh.measure(client.model, given, given, client)
+        told = {
+            **self.stop.measure(client.model, given, client),
+            **self.weigh.measure(client.model, given, given, client),
+        }
         zeros = {name: leaf.new_zeros(leaf.shape) for name, leaf in view.extra.items()}
         return Reply(Update(sent, len(client.train), told, zeros))
 
     def merge(self, state: Global, inbox: Inbox[Update]) -> Merged[Global]:
         """Combine the answers and take the server's step."""
-        extras = Fold()
+        extras, heard = Fold(), dict[int, Told]()
         streaming = self.weigh.streams and self.server.streams and inbox.mixing is None
         answers: Iterator[Weighed] | list[Weighed]
         if streaming:
-            answers = (self._weighed(sent, float(sent.message.rows), extras) for sent in inbox.stream())
+            answers = (
+                self._weighed(sent, float(sent.message.rows), extras, heard) for sent in inbox.stream()
+            )
         else:
             held = inbox.answers
             raws = self._raws(held, state.past, inbox)
-            answers = [self._weighed(sent, raw, extras) for sent, raw in zip(held, raws, strict=True)]
+            answers = [self._weighed(sent, raw, extras, heard) for sent, raw in zip(held, raws, strict=True)]
         combined = self.server.gather(answers, state.params)
         if not combined.weights:
             return Merged(state, {"participants": 0}, combined.notes)
-        return self._moved(state, combined, extras, len(inbox.population))
+        moved = self._moved(state, combined, extras, inbox.population)
+        counted = [heard[client] for client in combined.weights]
+        if inbox.mine is not None:  # a peer's loss is that of its own model
+            counted = [told if told.client == inbox.mine else told._replace(values={}) for told in counted]
+        watch = self.stop.watch(state.watch, state.params, counted)
+        return moved._replace(state=moved.state._replace(watch=watch))
+
+    def done(self, state: Global) -> bool:
+        """Tell whether the losses say so."""
+        return self.stop.done(state.watch)
 
     def _raws(self, held: Sequence[Sent[Update]], past: Any, inbox: Inbox[Update]) -> Sequence[float]:
         if inbox.mixing is not None:
@@ -166,22 +206,27 @@ class Average(Stage[Global, Down, Update]):
         told = [Told(sent.client, sent.message.rows, sent.message.told) for sent in held]
         return self.weigh.raw(told, past, inbox.population)
 
-    def _weighed(self, sent: Sent[Update], raw: float, extras: Fold) -> Weighed:
+    def _weighed(self, sent: Sent[Update], raw: float, extras: Fold, heard: dict[int, Told]) -> Weighed:
         """Hand on one answer; it counts with all of its leaves or, if any or its weight is not finite, with none."""
         update = sent.message
+        heard[sent.client] = Told(sent.client, update.rows, update.told)
         if update.extra and not finite(update.extra):
             raw = math.nan
         elif update.extra and math.isfinite(raw) and finite(update.params):
             extras.add(1.0, update.extra)
         return Weighed(sent.client, update.params, raw, float(update.rows))
 
-    def _moved(self, state: Global, combined: Combined, extras: Fold, population: int) -> Merged[Global]:
+    def _moved(
+        self, state: Global, combined: Combined, extras: Fold, population: Sequence[int]
+    ) -> Merged[Global]:
         mean = combined.params
         if self.bn_buffers == "pooled":
             mean = pool_variances(mean, frozenset(mean))
-        params, memory = self.server.step(state.params, mean, state.server)
-        extra = self.objective.settle(state.extra, extras.sums(), population) if extras.total else state.extra
         weights = combined.weights
+        mean = self.weigh.rescale(mean, state.params, list(weights), state.past, population)
+        params, memory = self.server.step(state.params, mean, state.server)
+        people = len(population)
+        extra = self.objective.settle(state.extra, extras.sums(), people) if extras.total else state.extra
         log: dict[str, Value] = {f"client/{client}/weight": weight for client, weight in weights.items()}
         log["effective_clients"] = 1.0 / sum(weight * weight for weight in weights.values())
         log["participants"] = len(weights)
@@ -202,9 +247,15 @@ class Average(Stage[Global, Down, Update]):
         return {name: (own if name in personal else view.params)[name] for name in client.model.slots}
 
     def with_rows(self, client: Client) -> Client:
-        """Return the client with its validation rows among the training rows, if they are to be trained on."""
+        """Return the client with its validation rows among or in place of the training rows, if so chosen."""
         if self.train_on == "train":
             return client
+        if self.train_on == "val":
+            if len(client.train) and not len(client.val):
+                raise BadInputError(
+                    f"split.val: stage {self.stream!r} trains on validation rows, but client {client.id} has none"
+                )
+            return replace(client, train=client.val, val=client.val.take(slice(0, 0)))
         both = Table(torch.cat([client.train.x, client.val.x]), torch.cat([client.train.y, client.val.y]))
         return replace(client, train=both, val=client.val.take(slice(0, 0)))
 
@@ -212,6 +263,12 @@ class Average(Stage[Global, Down, Update]):
         """Return the class scores of the assembled model."""
         own = "personal" in client.memory
         return self.share.outputs(client.model, self.assembled(view, client), x, own=own)
+
+    def score(self, view: Down, client: Client, table: Table) -> Tally:
+        """Count hits and losses, or what else the model has for figures."""
+        if client.model.figures is None:
+            return super().score(view, client, table)
+        return measure(client.model.figures, client.model, self.assembled(view, client), table)
 
 
 def averaging(
@@ -225,11 +282,14 @@ def averaging(
     bn_buffers: NormBuffers = "average",
     train_on: TrainOn = "train",
     *,
+    architecture: Architecture | None = None,
     topologies: frozenset[str] = frozenset({"star", "rotating", "mesh"}),
     refusal: str = "",
 ) -> Algorithm:
     """Return the algorithm that averages with these choices, behind the statistics stages that its weights need."""
-    stage = Average(rounds, fit, weigh, objective, server, share, bn_buffers, train_on)
+    stage = Average(
+        rounds, fit, weigh, objective, server, share, bn_buffers, train_on, architecture=architecture
+    )
     if objective.central:
         topologies, refusal = topologies - {"mesh"}, objective.central
     return Algorithm((*weigh.before(), stage), name, topologies=topologies, refusal=refusal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from potluck.algorithms import ALGORITHMS, OBJECTIVES, SERVERS, SHARES, WEIGHS
+from potluck.algorithms import ALGORITHMS, ARCHITECTURES, OBJECTIVES, RATIOS, SERVERS, SHARES, WEIGHS
 from potluck.call import Maker, Roles, sentence
 from potluck.core import Algorithm
 from potluck.data import DATASETS
@@ -29,7 +30,8 @@ from potluck.key import Key
 from potluck.model import Model
 from potluck.models import MODELS
 from potluck.partition import PARTITIONS
-from potluck.roles import Objective, Server, Share, Weigh
+from potluck.parts.ratio import Ratio
+from potluck.roles import Architecture, Objective, Server, Share, Weigh
 from potluck.shift import SHIFTS
 from potluck.topologies import TOPOLOGIES
 from potluck.topology import Topology
@@ -41,8 +43,11 @@ ROLES: Roles = {
     Objective: ("objective", OBJECTIVES),
     Server: ("server", SERVERS),
     Share: ("share", SHARES),
+    Architecture: ("architecture", ARCHITECTURES),
+    Ratio: ("ratio", RATIOS),
 }
 MAKER = Maker(ROLES)
+LABEL = re.compile(r"[\w(][^/\\:*?\"<>|\x00-\x1f]*")
 Spec = dict[str, Any]
 
 
@@ -114,6 +119,8 @@ class Experiment(BaseModel):
 
     def check(self) -> None:
         """Build all that needs no data, so that a typo is found before anything is loaded."""
+        if len(set(self.seeds)) < len(self.seeds):
+            raise BadInputError(f"seeds: must be different numbers, got {self.seeds}")
         if self._given.dataset is None:
             MAKER.checked(*self._call("data", DATASETS, self.data), skip=1)
         if self._given.model is None:
@@ -170,16 +177,20 @@ class Experiment(BaseModel):
     def world(self, seed: int, federation: Federation | None = None, places: Places | None = None) -> World:
         """Return the world of one seed."""
         federation = federation or self.federation(seed, places)
+        for name in self.evaluate.tests or ():
+            if name not in federation.tests:
+                raise BadInputError(f"evaluate.tests: {unknown('test', name, federation.tests)}")
+        model = self.model_for(federation)
         return World(
             federation=federation,
-            model=self.model_for(federation),
+            model=model,
             algorithm=self.build_algorithm(),
             key=Key.root(seed),
             participation=self.participation,
             stragglers=self.stragglers,
             faults=self.faults,
             on_error=self.on_error,
-            initial=None if self.init is None else _initial(Path(self.init)),
+            initial=None if self.init is None else _initial(Path(self.init), model),
         )
 
     def resolved(self) -> dict[str, Any]:
@@ -206,6 +217,8 @@ class Experiment(BaseModel):
         out = self.resolved()
         for key in ("name", "seeds", "checkpoint"):
             out.pop(key, None)
+        if self.init is not None:
+            out["init"] = hashlib.sha256(Path(self.init).read_bytes()).hexdigest()
         return hashlib.sha256(json.dumps(out, sort_keys=True).encode()).hexdigest()
 
     def variants(self, algorithms: Sequence[str] = ()) -> dict[str, Experiment]:
@@ -217,6 +230,10 @@ class Experiment(BaseModel):
         for position, entry in enumerate(entries):
             spec = {"name": entry} if isinstance(entry, str) else dict(entry)
             label = str(spec.pop("label", spec.get("name", "")))
+            if not LABEL.fullmatch(label):
+                raise BadInputError(
+                    f"compare.{position}.label: {label!r} names a folder; use letters, digits and simple signs"
+                )
             if label in out:
                 raise BadInputError(f"compare.{position}: two entries are called {label!r}; give one a label")
             out[label] = self._variant(spec)
@@ -242,7 +259,9 @@ class Experiment(BaseModel):
         return experiment(table, given=replace(self._given, algorithm=entry))
 
 
-VARIANT_KEYS = frozenset({"partition", "shifts", "participation", "topology", "model", "split"})
+VARIANT_KEYS = frozenset(
+    {"partition", "shifts", "participation", "topology", "model", "split", "faults", "stragglers"}
+)
 
 
 def experiment(table: Mapping[str, Any], source: str = "", given: Given | None = None) -> Experiment:
@@ -318,12 +337,18 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _initial(file: Path) -> Params:
-    """Read initial parameters from a safetensors file."""
+def _initial(file: Path, model: Model) -> Params:
+    """Read initial parameters from a safetensors file; they must be those of the model."""
     try:
-        return dict(load_file(file))
+        params = dict(load_file(file))
     except (OSError, SafetensorError) as error:
         raise BadInputError(f"init: {file} is not a readable safetensors file ({error})") from error
+    shapes = {name: leaf.shape for name, leaf in params.items()}
+    wanted = {name: slot.shape for name, slot in model.slots.items()}
+    odd = sorted(name for name in shapes.keys() | wanted.keys() if shapes.get(name) != wanted.get(name))
+    if odd:
+        raise BadInputError(f"init: {file} does not fit the model in {', '.join(odd[:4])}")
+    return params
 
 
 def _at(source: str, text: str) -> str:

@@ -20,7 +20,7 @@ class Distances(NamedTuple):
 
 
 def distances(model: Model, states: Mapping[str, Any]) -> Distances | None:
-    """Measure sqrt(mean_k |w_k - mean w|^2) over trainable leaves; None where sites hold no model, or one only."""
+    """Measure sqrt(mean_k |w_k - mean w|^2) over trainable leaves; None for fewer than two models."""
     held: dict[str, Params] = {}
     for site, state in states.items():
         params = getattr(state, "params", None)

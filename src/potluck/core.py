@@ -29,7 +29,7 @@ M = TypeVar("M")
 Value = float | int | str | Tensor | Sequence[float] | None
 Reach = Literal["neighbours", "all"]
 Setting = Literal["federated", "alone", "pooled"]
-REJECTIONS = frozenset({"nonfinite_state", "nonfinite_weight", "bad_message"})
+REJECTIONS = frozenset({"nonfinite_state", "nonfinite_weight", "bad_message", "sorted"})
 """Reason codes after which an answer counts as never given: the client's memory stays as it was."""
 
 

@@ -18,5 +18,5 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> BadInputError:
     """Return the error for a name that no table has, with the near ones."""
     names = sorted(known)
     near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names) or 'none'}"
     return BadInputError(f"unknown {kind} {name!r}; {hint}")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from potluck.data.dataset import Dataset, Rows
 from potluck.errors import BadInputError
 from potluck.key import Key
 from potluck.table import Table
+
+if TYPE_CHECKING:
+    from potluck.skew.measure import Skew
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +105,21 @@ class Federation:
             hashed.update(f"{k}:{len(rows)};".encode())
             hashed.update(np.ascontiguousarray(rows, dtype="<i8").tobytes())
         return hashed.hexdigest()
+
+    def describe(self) -> Skew:
+        """Measure how much the clients differ."""
+        from potluck.skew.measure import describe
+
+        return describe(self)
+
+    def plot(self, folder: Path) -> Path:
+        """Write the measures, the advice and pictures of the clients as one page into a folder."""
+        from potluck.skew.advice import advise
+        from potluck.skew.draw import figures
+        from potluck.skew.page import write
+
+        skew = self.describe()
+        return write(folder, skew, advise(skew), figures(skew, self))
 
     def histogram(self) -> Rows:
         """Count rows by client (down) and class (across), over train, validation and test parts."""

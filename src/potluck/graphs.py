@@ -27,7 +27,8 @@ def draw(name: str, make: Callable[[int], nx.Graph[int]], key: Key, connected: b
         if not connected or nx.is_connected(graph):
             return neighbours(graph)
     raise BadInputError(
-        f"topology: {TRIES} draws of {name} gave no connected graph; ask for more links, or set connected = false"
+        f"topology: {TRIES} draws of {name} gave no connected graph; "
+        f"ask for more links, or set connected = false"
     )
 
 
@@ -54,7 +55,7 @@ def read_pairs(file: Path) -> list[Pair]:
 
 
 def linked(clients: int, pairs: Iterable[Sequence[int]], where: str, connected: bool) -> Neighbours:
-    """Return the graph of an edge list, checked: known clients, no link to oneself, connected if it must be."""
+    """Return the graph of an edge list; its clients must be known, and connected if they must be."""
     graph: nx.Graph[int] = nx.empty_graph(clients)
     for one, other in pairs:
         strange = [client for client in (one, other) if not 0 <= client < clients]

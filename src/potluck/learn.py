@@ -14,7 +14,7 @@ from torch.nn import functional
 from potluck.descent import Adam, Descent, Momentum, Pull, gradients
 from potluck.key import Key
 from potluck.metrics import Tally
-from potluck.model import EVALUATION_BATCH, Model, RowLoss
+from potluck.model import EVALUATION_BATCH, Model, RowFigures, RowLoss
 from potluck.table import Table
 from potluck.tree import Params
 
@@ -123,7 +123,9 @@ def gradient(model: Model, params: Params, table: Table) -> Params:
         if len(rows):
             loss = model.loss(module, table.x[rows], table.y[rows]).sum() / len(table)
             torch._foreach_add_(total, gradients(loss, leaves))
-    return {name: sums.to(leaf.dtype) for name, sums, leaf in zip(model.learnable, total, leaves, strict=True)}
+    return {
+        name: sums.to(leaf.dtype) for name, sums, leaf in zip(model.learnable, total, leaves, strict=True)
+    }
 
 
 def evaluate(predict: Callable[[Tensor], Tensor], table: Table, classes: int) -> Tally:
@@ -141,6 +143,19 @@ def evaluate(predict: Callable[[Tensor], Tensor], table: Table, classes: int) ->
         confusion += torch.bincount(y * classes + out.argmax(dim=1), minlength=classes * classes)
     shaped = None if confusion is None else confusion.reshape(classes, classes)
     return Tally(len(table), {"loss": loss}, shaped)
+
+
+def measure(figures: RowFigures, model: Model, params: Params, table: Table) -> Tally:
+    """Sum a model's own figures over a table, in evaluation mode and without gradients."""
+    module = model.load(params).eval()
+    sums: dict[str, float] = {}
+    for begin in range(0, len(table), EVALUATION_BATCH):
+        part = slice(begin, begin + EVALUATION_BATCH)
+        with torch.no_grad():
+            found = figures(module, table.x[part], table.y[part])
+        for name, values in found.items():
+            sums[name] = sums.get(name, 0.0) + float(values.sum(dtype=torch.float64))
+    return Tally(len(table), sums)
 
 
 def _squared(out: Tensor, y: Tensor) -> Tensor:

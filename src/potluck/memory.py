@@ -7,11 +7,32 @@ know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from potluck.transport.codec import Codec, read_tree, write_tree
+
+
+class Recalled(Mapping[str, Any]):
+    """A memory on disk: read whenever it is looked at and never held, so that a round of many needs no room."""
+
+    def __init__(self, file: Path, codec: Codec) -> None:
+        self._file, self._codec = file, codec
+
+    def items(self) -> ItemsView[str, Any]:
+        """Read the file once and return all of it."""
+        memory: dict[str, Any] = read_tree(self._file, self._codec)[0]
+        return memory.items()
+
+    def __getitem__(self, name: str) -> Any:
+        return dict(self.items())[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, _ in self.items()])
+
+    def __len__(self) -> int:
+        return len(self.items())
 
 
 class Memories:
@@ -25,23 +46,24 @@ class Memories:
 
     def read(self, client: int) -> Mapping[str, Any]:
         """Return what a client remembers."""
-        if client not in self._held and client in self.versions and self.folder is not None:
-            self._held[client] = read_tree(self._file(self.versions[client]), self.codec)[0]
+        if client in self.versions:
+            return Recalled(self._file(self.versions[client]), self.codec)
         return self._held.get(client, {})
 
     def accept(self, client: int, version: str, keep: Mapping[str, Any]) -> None:
         """Merge what an accepted answer keeps into its client's memory, by name."""
         if not keep:
             return
-        memory = {**self.read(client), **keep}
-        self._held[client] = memory
-        if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            name = f"{client}-{version}.safetensors"
-            write_tree(self._file(name), memory, self.codec)
-            if client in self.versions:
-                self._stale.append(self._file(self.versions[client]))
-            self.versions[client] = name
+        memory = {**dict(self.read(client).items()), **keep}
+        if self.folder is None:
+            self._held[client] = memory
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        name = f"{client}-{version}.safetensors"
+        write_tree(self._file(name), memory, self.codec)
+        if client in self.versions:
+            self._stale.append(self._file(self.versions[client]))
+        self.versions[client] = name
 
     def restore(self, versions: Mapping[int, str]) -> None:
         """Go back to the versions that a checkpoint names, and forget files that it does not know."""
@@ -59,7 +81,7 @@ class Memories:
         self._stale.clear()
 
     def tree(self) -> dict[str, Any]:
-        """Return all memories, by client."""
+        """Return all memories, by client; those on disk are read one by one as the tree is walked."""
         known = sorted({*self._held, *self.versions})
         return {str(client): self.read(client) for client in known}
 

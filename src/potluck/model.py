@@ -5,7 +5,7 @@ Parameters (`Params`) are a whole state dict; the module is scratch space of thi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,6 +25,7 @@ NORMS = (
 )
 EVALUATION_BATCH = 500
 RowLoss = Callable[[nn.Module, Tensor, Tensor], Tensor]
+RowFigures = Callable[[nn.Module, Tensor, Tensor], Mapping[str, Tensor]]
 
 
 def plain_loss(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -39,12 +40,16 @@ def plain_loss(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network architecture; a module with `body` (features) and `head` (class scores)."""
+    """A network architecture; a module with `body` (features) and `head` (class scores).
+
+    `figures` scores a network that is no classifier: figures of merit by name, one number a row.
+    """
 
     factory: Callable[[], nn.Module]
     loss: RowLoss = plain_loss
     shape: tuple[int, ...] = ()
     classes: int = 0
+    figures: RowFigures | None = None
 
     def init(self, key: Key) -> Params:
         """Draw initial parameters."""

@@ -59,6 +59,12 @@ class RunDirectory:
         """Return where the final figures of a finished seed lie."""
         return self.path / "checkpoints" / f"seed-{seed}.json"
 
+    def sweep(self) -> None:
+        """Delete half-written files that a killed run left."""
+        for folder in (self.path, self.path / "checkpoints"):
+            for file in folder.glob(".*.part"):
+                file.unlink()
+
 
 class Records:
     """The append-only records of a run; `offset` is how far a checkpoint vouches for them."""
@@ -109,7 +115,7 @@ def write_text(file: Path, text: str) -> None:
 
 def write_json(file: Path, value: Mapping[str, Any]) -> None:
     """Write JSON atomically."""
-    write_text(file, json.dumps(value, indent=2) + "\n")
+    write_text(file, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def read_json(file: Path) -> dict[str, Any]:

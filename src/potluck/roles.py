@@ -4,11 +4,14 @@
 * `Server`: the step from the mean.          * `Share`: which leaves travel.
 * `Centre`: what "mean" means.
 
+An `Architecture` is another network to train than the experiment's; `Stop` says when enough is enough.
+
 Any choice goes with any other, from Python and from TOML; a method of the literature is mostly one of them.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -54,6 +57,12 @@ class Weigh:
     def raw(self, told: Sequence[Told], past: Any, population: Sequence[int]) -> Sequence[float]:
         """Return one raw weight per answer, in the same order."""
         return [float(answer.rows) for answer in told]
+
+    def rescale(
+        self, mean: Params, previous: Params, present: Sequence[int], past: Any, population: Sequence[int]
+    ) -> Params:
+        """Return what becomes of the mean when only some of the population is present; nothing by default."""
+        return mean
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,55 @@ class Share:
 @dataclass(frozen=True)
 class Everything(Share):
     """All leaves travel."""
+
+
+class Architecture(ABC):
+    """A network that a stage trains in place of the experiment's, with its own loss (an autoencoder, a density)."""
+
+    @abstractmethod
+    def model(self, given: Model) -> Model:
+        """Return the model for rows like those of the experiment's."""
+
+
+class Watch(NamedTuple):
+    """What a site remembers of losses: the best model, its loss, rounds since then, and the rows of who was heard."""
+
+    best: Params
+    loss: float
+    waited: int
+    rows: Mapping[int, int]
+
+
+class Stop:
+    """When a stage ends before its rounds are over: never, unless overridden.
+
+    `measure` is the client half: numbers about the given model that ride with the update, found before
+    training; `watch` the merge half. `validates` is true for rules that measure on the validation rows, which
+    must then not be trained on.
+    """
+
+    validates: ClassVar[bool] = False
+
+    def measure(self, model: Model, given: Params, client: Client) -> Mapping[str, float]:
+        """Return the numbers that ride with the update."""
+        return {}
+
+    def start(self, params: Params) -> Watch | None:
+        """Return what a site remembers of losses at first."""
+        return None
+
+    def watch(self, watch: Watch | None, given: Params, told: Sequence[Told]) -> Watch | None:
+        """Return what a site remembers after a round whose participants were given `given`."""
+        return watch
+
+    def done(self, watch: Watch | None) -> bool:
+        """Tell whether the stage may end."""
+        return False
+
+
+@dataclass(frozen=True)
+class Never(Stop):
+    """Play all rounds."""
 
 
 def difference(one: Params, other: Params, names: Sequence[str]) -> Params:

@@ -7,27 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from potluck.core import REJECTIONS, Draw, Inbox, Merged, Sent, Stage, Value
+from potluck.consensus import distances
+from potluck.core import REJECTIONS, Draw, Inbox, Merged, Sent, Stage
 from potluck.errors import RunError
 from potluck.memory import Memories
+from potluck.tape import Fact, Tape
 from potluck.topology import Topology
 from potluck.transport import Transport
-from potluck.tree import leaf_bytes, leaves
+from potluck.tree import nbytes
 from potluck.visit import Answer, Call, Kind
 from potluck.world import World
 
-
-class Fact(NamedTuple):
-    """One row of the records: in which stage and round, about whom, what, and how much."""
-
-    stage: str
-    round: int
-    who: str
-    what: str
-    value: Value
+__all__ = ["Fact", "Step", "in_order", "rounds"]
 
 
 class Step(NamedTuple):
@@ -41,35 +34,6 @@ class Step(NamedTuple):
     facts: Sequence[Fact]
 
 
-@dataclass
-class Tape:
-    """The facts of one round while it is played."""
-
-    stage: str
-    round: int
-    facts: list[Fact] = field(default_factory=list)
-    sums: dict[str, float] = field(default_factory=dict)
-
-    def note(self, who: str, what: str, value: Value) -> None:
-        """Write down one fact."""
-        self.facts.append(Fact(self.stage, self.round, who, what, value))
-
-    def add(self, what: str, value: float) -> None:
-        """Add to a sum over the round."""
-        self.sums[what] = self.sums.get(what, 0) + value
-
-    def merged(self, who: str, merged: Merged[Any]) -> None:
-        """Write down what a merge says; entries named client/<id>/<what> are about that client."""
-        for name, value in merged.log.items():
-            head, _, what = name.removeprefix("client/").partition("/")
-            if name.startswith("client/"):
-                self.note(f"client/{head}", what if who == "server" else f"{who}/{what}", value)
-            else:
-                self.note(who, name, value)
-        for client, reason in merged.notes.items():
-            self.note(f"client/{client}", "reason" if who == "server" else f"{who}/reason", reason)
-
-
 def rounds(
     world: World,
     transport: Transport,
@@ -80,12 +44,13 @@ def rounds(
 ) -> Iterator[Step]:
     """Play all stages, from the beginning or after a step of an earlier run; yield after every round."""
     states: Mapping[str, Any] = after.states if after else {}
+    played = 0
     for index in range(after.position if after else 0, len(world.algorithm.stages)):
         stage = world.stage(index)
         if after is not None and index == after.position:
             played = after.round
         else:
-            step = _begin(world, topology, index, states)
+            step = _begin(world, topology, index, states, played)
             states, played = step.states, 0
             yield step
         while played < stage.rounds and not all(stage.done(state) for state in states.values()):
@@ -95,13 +60,18 @@ def rounds(
             yield Step(index, stage.stream, played, last, states, facts)
 
 
-def _begin(world: World, topology: Topology, index: int, past: Mapping[str, Any]) -> Step:
+def _begin(world: World, topology: Topology, index: int, past: Mapping[str, Any], played: int) -> Step:
+    """Start a stage at every site from the states in which the one before ended after `played` rounds."""
     stage, states, tape = world.stage(index), {}, Tape(world.stage(index).stream, 0)
+    if index:
+        _move(world, topology, tape, past, (index - 1, played), (index, 1))
+    for client, near in topology.graph(0).items() if not index else ():
+        tape.facts.append(Fact("topology", 0, f"site/{client}", "neighbours", sorted(near)))
     for name in topology.sites(world.clients):
         merged = stage.init(world.site(index, name), past.get(name))
         states[name] = merged.state
         tape.merged(name, merged)
-    return Step(index, stage.stream, 0, False, states, tape.facts)
+    return Step(index, stage.stream, 0, False, states, tape.total())
 
 
 def _play(
@@ -116,38 +86,101 @@ def _play(
     """Play one round: draw the cohort, call it, merge at every site, accept memories."""
     began = time.perf_counter()
     stage, tape = world.stage(index), Tape(world.stage(index).stream, number)
+    host = _move(world, topology, tape, states, (index, max(number - 1, 1)), (index, number))
     calls = _calls(world, topology, memories, index, states, number)
     keeps: dict[int, Mapping[str, Any]] = {}
-    heard = _heard(world, topology, stage, tape, calls, transport.send(calls), keeps)
-    population = world.clients
-    key = world.key_of(index) / "merge" / number
+    heard = _heard(world, topology, stage, tape, calls, transport.send(calls), keeps, host)
     after: dict[str, Any] = {}
-    rejected: dict[int, int] = {}
+    rejected: set[int] = set()
     everyone = None if topology.kind != "mesh" else list(heard)
     for name, state in states.items():
-        near = topology.hears(name, number, stage.reach)
-        answers = heard if everyone is None else [sent for sent in everyone if near and sent.client in near]
-        inbox: Inbox[Any] = Inbox(
-            answers,
-            key=key,
-            population=population,
-            mine=topology.owner(name),
-            mixing=topology.mixing(name, number),
-        )
-        merged = stage.merge(state, inbox) if everyone is None or answers else Merged(state)
+        inbox = _inbox(world, topology, index, number, name, heard, everyone)
+        merged = stage.merge(state, inbox) if inbox else Merged(state)
         after[name] = merged.state
         tape.merged(name, merged)
-        for client, reason in merged.notes.items():
-            rejected[client] = rejected.get(client, 0) + (reason in REJECTIONS)
+        rejected |= {client for client, reason in merged.notes.items() if reason in REJECTIONS}
     for _ in heard:  # what a merge left unread was answered all the same
         pass
     for client, keep in sorted(keeps.items()):
-        if not rejected.get(client):
+        if client not in rejected:
             memories.accept(client, f"{stage.stream}-{number}", keep)
-    for what, value in sorted(tape.sums.items()):
-        tape.note("server", what, value)
+    if everyone is not None:
+        _mesh_facts(world, topology, tape, index, number, after)
+    tape.total()
     tape.note("server", "seconds", time.perf_counter() - began)
     return after, tape.facts
+
+
+def _inbox(
+    world: World,
+    topology: Topology,
+    index: int,
+    number: int,
+    name: str,
+    heard: Iterator[Sent[Any]],
+    everyone: Sequence[Sent[Any]] | None,
+) -> Inbox[Any] | None:
+    """Return what a site hears: a server everybody, a peer its surroundings; None if nothing or down.
+
+    Under fixed mixing weights a peer puts the weight of silent neighbours on itself.
+    """
+    key = world.key_of(index) / "merge" / number
+    if everyone is None:
+        return Inbox(heard, key=key, population=world.clients)
+    reach, mine = world.stage(index).reach, topology.owner(name)
+    near = topology.hears(name, number, reach) or frozenset()
+    answers = [sent for sent in everyone if sent.client in near]
+    if not answers or (mine is not None and world.fault(index, number, mine) == "crash"):
+        return None
+    mixing = topology.mixing(name, number) if reach == "neighbours" else None
+    if mixing is not None and mine is not None:
+        present = {sent.client for sent in answers}
+        silent = sum(weight for peer, weight in mixing.items() if peer not in present | {mine})
+        mixing = {**mixing, mine: mixing[mine] + silent}
+    return Inbox(answers, key=key, population=sorted(near), mine=mine, mixing=mixing)
+
+
+def _mesh_facts(
+    world: World, topology: Topology, tape: Tape, index: int, number: int, states: Mapping[str, Any]
+) -> None:
+    """Write down the graph if it changed, what every peer sent, and how far the peers are apart."""
+    reach, graph = world.stage(index).reach, topology.graph(number)
+    if number > 1 and graph != topology.graph(number - 1):
+        for client, near in graph.items():
+            tape.note(f"site/{client}", "neighbours", sorted(near))
+    for client, near in graph.items():
+        carried = {client} if reach == "neighbours" else topology.hears(f"site/{client}", number, reach) or ()
+        sent = len(near) * sum(tape.sizes.get(peer, 0) for peer in carried)
+        tape.note(f"site/{client}", "bytes/sent", sent)
+    if reach == "all":
+        tape.add("bytes/flood", tape.sums.get("bytes/up", 0))
+    found = distances(world.model_of(index), states)
+    if found is not None:
+        tape.note("server", "consensus", found.overall)
+        for site, distance in found.sites.items():
+            tape.note(site, "distance", distance)
+
+
+def _move(
+    world: World,
+    topology: Topology,
+    tape: Tape,
+    states: Mapping[str, Any],
+    before: tuple[int, int],
+    now: tuple[int, int],
+) -> int | None:
+    """Return who hosts a (stage, round), and count the bytes of the state if it comes from another host."""
+
+    def host(index: int, number: int) -> int | None:
+        return topology.host(number, lambda round, client: world.fault(index, round, client) == "crash")
+
+    here = host(*now)
+    if here is not None:
+        for name, state in states.items():
+            tape.note(name, "host", here)
+            if before != now and host(*before) != here:
+                tape.count("handover", state, 1)
+    return here
 
 
 def _calls(
@@ -176,20 +209,23 @@ def _heard(
     calls: Sequence[Call],
     answers: Iterator[tuple[int, Answer]],
     keeps: dict[int, Mapping[str, Any]],
+    host: int | None,
 ) -> Iterator[Sent[Any]]:
     """Yield the answers that count, in client order, and write down bytes, logs and losses on the way."""
     for call, answer in in_order(calls, answers):
-        if topology.kind != "mesh":
-            _count(tape, "down", call.view, 1)
+        if topology.kind != "mesh" and call.client != host:
+            tape.count("down", call.view, 1)
         if answer.failed == "idle":
             continue
         reason = _reason(world, stage, call, answer)
         if reason:
             tape.note(f"client/{call.client}", "reason", reason)
             continue
-        links = topology.degree(call.client, call.round, stage.reach)
-        _count(tape, "up", answer.send, links)
-        _count(tape, "tell", {name: answer.log[name] for name in stage.tell if name in answer.log}, links)
+        links = 0 if call.client == host else topology.degree(call.client, call.round, stage.reach)
+        told = {name: answer.log[name] for name in stage.tell if name in answer.log}
+        tape.sizes[call.client] = nbytes(answer.send) + nbytes(told)
+        tape.count("up", answer.send, links)
+        tape.count("tell", told, links)
         for name, value in answer.log.items():
             tape.note(f"client/{call.client}", name, value)
         keeps[call.client] = answer.keep
@@ -205,13 +241,6 @@ def _reason(world: World, stage: Stage[Any, Any, Any], call: Call, answer: Answe
         return fault or "error"
     slow = call.kind == "local" and world.effort(call.stage, call.round, call.client) < 1
     return "straggler" if slow and not stage.partial else None
-
-
-def _count(tape: Tape, way: str, tree: Any, links: int) -> None:
-    for path, leaf in leaves(tree):
-        size = leaf_bytes(leaf) * links
-        tape.add(f"bytes/{way}", size)
-        tape.add(f"bytes/{way}/{path.partition('/')[0] or 'value'}", size)
 
 
 def in_order(calls: Sequence[Call], answers: Iterator[tuple[int, Answer]]) -> Iterator[tuple[Call, Answer]]:

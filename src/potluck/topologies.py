@@ -33,7 +33,7 @@ def star(clients: int, key: Key) -> Topology:
 
 
 def rotating(clients: int, key: Key, every: Count = 1) -> Topology:
-    """A hub whose host moves among the clients by a seeded schedule, `every` rounds each (semi-decentralised)."""
+    """A hub whose host moves among the clients by a seeded schedule, `every` rounds each."""
     return Rotating(clients, key, every)
 
 
@@ -112,7 +112,7 @@ def small_world(
     redraw: Redraw = 0,
     connected: bool = True,
 ) -> Topology:
-    """A ring linked to the k nearest, every link rewired with probability p (Watts and Strogatz, Nature 1998)."""
+    """A ring of k nearest, links rewired with probability p (Watts and Strogatz, Nature 1998)."""
     if k >= clients:
         raise BadInputError(f"topology.k: must be below the number of clients ({clients}), got {k}")
     return _random(

@@ -175,7 +175,7 @@ class Mesh(Topology):
         return weights | {own: 1 - sum(weights.values())}
 
     def degree(self, client: int, round: int, reach: Reach) -> int:
-        """Return how many links an answer crosses: to each neighbour, or each way over a flooded component."""
+        """Return how many links an answer crosses: to each neighbour, or all of a flooded component."""
         graph = self.graph(round)
         if reach == "neighbours":
             return len(graph.get(client, frozenset()))

@@ -70,7 +70,7 @@ def visit(world: World, call: Call) -> Answer:
 def _work(world: World, call: Call) -> Answer:
     if world.fault(call.stage, call.round, call.client) == "crash":
         raise ClientCrashError("simulated crash")
-    client = world.client(call.stage, call.kind, call.round, call.client, call.memory)
+    client = world.client(call.stage, call.kind, call.round, call.client, dict(call.memory.items()))
     stage = world.stage(call.stage)
     with client.key.ambient():
         reply = (stage.local if call.kind == "local" else stage.idle)(call.view, client)
@@ -95,7 +95,8 @@ def _nonsense(message: Tree, key: Key) -> Tree:
 
 
 def _score(world: World, call: Call) -> Answer:
-    client = world.client(call.stage, "score", call.round, call.client, call.memory, scoring=True)
+    memory = dict(call.memory.items())
+    client = world.client(call.stage, "score", call.round, call.client, memory, scoring=True)
     table = world.federation.tests[call.table] if call.table else client.test
     if call.end >= 0:
         table = table.take(slice(call.begin, call.end))

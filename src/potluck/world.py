@@ -158,7 +158,13 @@ class World:
         )
 
     def _initial(self, index: int) -> Params | None:
-        return self.initial if self.model_of(index) is self.model else None
+        """Return the given initial weights, with drawn ones for what a stage adds to the experiment's model."""
+        model = self.model_of(index)
+        if self.initial is None or model is self.model:
+            return self.initial
+        if not self.initial.keys() <= model.slots.keys():
+            return None
+        return {**model.init(self.key_of(index) / "init"), **self.initial}
 
 
 def _union(holders: Sequence[Holder]) -> Holder:

@@ -165,7 +165,7 @@ def test_bad_input_is_refused_in_one_sentence(scheme: Partition, words: str) -> 
 
 
 def test_concentration_is_given_once() -> None:
-    for beta, alpha in ((None, None), (1.0, 1.0), (-1.0, None), (None, float("nan"))):
+    for beta, alpha in ((1.0, 1.0), (-1.0, None), (None, float("nan"))):
         with pytest.raises(BadInputError, match=r"partition\.beta"):
             Dirichlet(clients=3, beta=beta, alpha=alpha)
     with pytest.raises(BadInputError, match=r"partition\.groups"):
@@ -181,6 +181,18 @@ def test_alpha_is_beta() -> None:
         for scheme in (Dirichlet(clients=4, beta=0.4), Dirichlet(clients=4, alpha=0.4))
     )
     assert [mine.tolist() for mine in one] == [mine.tolist() for mine in two]
+
+
+def test_every_scheme_has_defaults() -> None:
+    labels = some_labels([i % 6 for i in range(400)], 6)
+    groups = {**labels.groups, "source": labels.groups["writer"]}
+    for name, factory in PARTITIONS.items():
+        dealt = factory()(Labels(labels.y, 6, groups), Key.root(0))
+        assert len(dealt) >= 3 or name == "blocks"
+    defaults = Dirichlet()(labels, Key.root(0))
+    assert [mine.tolist() for mine in defaults] == [
+        mine.tolist() for mine in Dirichlet(clients=10, beta=0.5)(labels, Key.root(0))
+    ]
 
 
 def test_awkward_labels_are_dealt() -> None:

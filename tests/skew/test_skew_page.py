@@ -201,7 +201,7 @@ def test_the_command_takes_every_form_of_configuration(tmp_path: Path) -> None:
     ("partition", "words"),
     [
         ('name = "dirichlet", clients = 0, beta = 1', "partition.clients"),
-        ('name = "dirichlet", clients = 5', "partition.beta"),
+        ('name = "dirichlet", clients = 5, beta = 1, alpha = 1', "partition.beta"),
         ('name = "dirichlet", clients = 5, beta = -1', "partition.beta"),
         ('name = "grouped", groups = [{ clients = 2, gamma = 1 }]', "gamma"),
         ('name = "by_group", column = "writer"', "no group column 'writer'"),

@@ -15,10 +15,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from potluck.average import averaging
+from potluck.average import TrainOn, averaging, crossing
 from potluck.combine import NormBuffers
 from potluck.core import Algorithm
 from potluck.learn import Fit
+from potluck.model import Model
 from potluck.roles import ByRows, Everything, Objective, Plain, Replace, Server, Share, Weigh
 
 Rounds = Annotated[int, Field(ge=1)]
@@ -32,15 +33,12 @@ def fedavg(
     server: Server = Replace(),
     share: Share = Everything(),
     bn_buffers: NormBuffers = "average",
+    train_on: TrainOn = "train",
 ) -> Algorithm:
     """Federated averaging (McMahan et al., AISTATS 2017); the other choices of averaging can be exchanged."""
-    return averaging(
-        "fedavg",
-        rounds,
-        fit,
-        weigh=weigh,
-        objective=objective,
-        server=server,
-        share=share,
-        bn_buffers=bn_buffers,
-    )
+    return averaging("fedavg", rounds, fit, weigh, objective, server, share, bn_buffers, train_on)
+
+
+def wire(model: Model) -> tuple[int, int]:
+    """Return the bytes of one client's training round, down and up."""
+    return crossing(model)

@@ -12,6 +12,7 @@ from potluck.cli.data import data
 from potluck.cli.report import report
 from potluck.cli.run import run
 from potluck.cli.show import describe, list_tables
+from potluck.cli.skew import skew
 from potluck.errors import BadInputError, RunError
 from potluck.version import __version__
 
@@ -24,7 +25,7 @@ def cli() -> None:
     """Federated learning when clients differ: run any method on any skew, and see which one helps."""
 
 
-for command in (run, compare, report, list_tables, describe, data):
+for command in (run, compare, report, list_tables, describe, data, skew):
     cli.add_command(command)
 
 
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _say(str(error))
         sys.exit(FAILURE)
     except (KeyboardInterrupt, click.Abort) as error:
-        _say(str(error) or "interrupted")
+        _say(str(error) or "interrupted; a run goes on with --resume")
         sys.exit(INTERRUPTED)
     except OSError as error:
         _say(f"{error.filename or 'system'}: {error.strerror or error}")

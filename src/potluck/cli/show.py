@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from potluck.algorithms import ALGORITHMS, OBJECTIVES, SERVERS, SHARES, WEIGHS
+from potluck.algorithms import ALGORITHMS, ARCHITECTURES, OBJECTIVES, RATIOS, SERVERS, SHARES, WEIGHS
 from potluck.call import extended
 from potluck.data import DATASETS
 from potluck.errors import unknown
@@ -29,7 +29,9 @@ TABLES: Mapping[str, tuple[str, Entries, int]] = {
     "objectives": ("objective", OBJECTIVES, 0),
     "servers": ("server", SERVERS, 0),
     "shares": ("share", SHARES, 0),
-    "data": ("data", DATASETS, 1),
+    "architectures": ("architecture", ARCHITECTURES, 0),
+    "ratios": ("ratio", RATIOS, 0),
+    "datasets": ("data", DATASETS, 1),
     "partitions": ("partition", PARTITIONS, 0),
     "shifts": ("shift", SHIFTS, 0),
     "models": ("model", MODELS, 2),

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Grid
 
+from potluck.cli.options import data_dir, places
 from potluck.config import load
-from potluck.data.places import Places
 from potluck.errors import BadInputError
 from potluck.federation import Federation
 from potluck.skew.advice import Advice, advise
@@ -25,20 +26,16 @@ MOST = 6
 
 @click.command("skew")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one key of the experiment."
-)
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override one setting.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write skew.html and pictures into this folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the measures and the advice as JSON.")
-@click.option(
-    "--data-dir", multiple=True, metavar="DIR", help="Where data are looked for, before $POTLUCK_DATA."
-)
+@data_dir
 def skew(
-    file: Path, overrides: tuple[str, ...], out: Path | None, as_json: bool, data_dir: tuple[str, ...]
+    file: Path, overrides: tuple[str, ...], out: Path | None, as_json: bool, data_dirs: tuple[Path, ...]
 ) -> None:
     """Measure how much clients differ and name the methods made for it.
 
@@ -51,7 +48,7 @@ def skew(
         measured = read_histogram(file)
     else:
         experiment = load(file, overrides)
-        federation = experiment.federation(experiment.seeds[0], Places.usual(data_dir))
+        federation = experiment.federation(experiment.seeds[0], places(data_dirs))
         measured = describe(federation)
     advice = advise(measured)
     if as_json:
@@ -65,7 +62,7 @@ def skew(
 
 def show(measured: Skew, advice: Advice, console: Console) -> None:
     """Print the measures in one table, then the findings and the methods."""
-    grid = Grid(title=f"skew of {measured.name}", title_justify="left", show_header=False)
+    grid = Grid(title=escape(f"skew of {measured.name}"), title_justify="left", show_header=False)
     for name, value in summary(measured).items():
         grid.add_row(name, value)
     console.print(grid)

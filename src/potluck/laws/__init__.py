@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from potluck.core import Algorithm
+from potluck.core import Algorithm, Stage
 from potluck.laws import toy
 from potluck.laws.engines import Bench, play, through_codec, without_log
 from potluck.learn import Fit
@@ -262,20 +262,23 @@ def _tables(world: World) -> str:
 
 def _full_batches(algorithm: Algorithm) -> Algorithm:
     """Return the algorithm with every training loop on full batches."""
-    stages: list[Any] = []
-    for stage in algorithm.stages:
-        fits = [name for name in _fields(stage) if isinstance(getattr(stage, name), Fit)]
-        changes = {name: dataclasses.replace(getattr(stage, name), batch="all") for name in fits}
-        stages.append(_changed(stage, changes))
-    return dataclasses.replace(algorithm, stages=tuple(stages))
+    return dataclasses.replace(algorithm, stages=tuple(_whole(stage) for stage in algorithm.stages))
+
+
+def _whole(stage: Any) -> Any:
+    """Return a stage, and the stages that it is made of, with training loops on full batches."""
+    changes: dict[str, Any] = {}
+    for name in _fields(stage):
+        part = getattr(stage, name)
+        if isinstance(part, Fit):
+            changes[name] = dataclasses.replace(part, batch="all")
+        elif isinstance(part, Stage):
+            changes[name] = _whole(part)
+    return dataclasses.replace(stage, **changes)
 
 
 def _fields(stage: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(stage)]
-
-
-def _changed(stage: Any, changes: dict[str, Fit]) -> Any:
-    return dataclasses.replace(stage, **changes)
 
 
 def _global_streams() -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 from potluck.evaluate import Scores, evaluate
 from potluck.memory import Memories
 from potluck.rounds import Fact, Step, rounds
+from potluck.threads import one_thread
 from potluck.topology import Star, Topology, alone
 from potluck.transport import Transport
 from potluck.transport.codec import Codec
@@ -95,7 +96,7 @@ def play(
     steps: list[Step] = []
     snapshots: list[dict[int, Any]] = []
     digests: list[str] = []
-    with transport or Bench(world) as opened:
+    with one_thread(), transport or Bench(world) as opened:
         for step in rounds(world, opened, topology, memories, after=after[0] if after else None):
             steps.append(step)
             digests.append(digest(dict(step.states)))

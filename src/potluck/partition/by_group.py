@@ -26,7 +26,7 @@ class ByGroup:
     mean "no group".
     """
 
-    column: str
+    column: str = "writer"
     min_rows: Clients = 1
     clients: Clients | None = None
     choose: Literal["largest", "random"] = "largest"

@@ -40,12 +40,12 @@ TRIES = 20
 class Dirichlet:
     """Deal every class in shares ~ Dir(beta, ..., beta): a small beta means strong label skew.
 
-    `alpha` is another name for `beta`. `clamp` stops dealing to clients that hold their n/K rows. Draws
-    that leave a client under `min_size` are repeated up to `tries` times; then rows move over from the
-    largest client.
+    `alpha` is another name for `beta`; without either it is 0.5. `clamp` stops dealing to clients that hold
+    their n/K rows. Draws that leave a client under `min_size` are repeated up to `tries` times; then rows
+    move over from the largest client.
     """
 
-    clients: Clients
+    clients: Clients = 10
     beta: Concentration | None = None
     alpha: Concentration | None = None
     clamp: bool = True

@@ -66,7 +66,10 @@ class Grouped:
     "client_prior" (every client draws its own class prior).
     """
 
-    groups: Annotated[tuple[Group, ...], Field(min_length=1)]
+    groups: Annotated[tuple[Group, ...], Field(min_length=1)] = (
+        Group(clients=2, beta=50.0),
+        Group(clients=8, beta=0.5),
+    )
     reading: Literal["grouped", "client_prior"] = "grouped"
     clamp: bool = True
     min_size: MinSize = 10

@@ -14,7 +14,7 @@ from potluck.partition.owner import Clients, check_clients, deal, even, hand_out
 class Iid:
     """Deal all rows at random and evenly: no client differs from another but by chance."""
 
-    clients: Clients
+    clients: Clients = 10
 
     def __call__(self, labels: Labels, key: Key) -> list[Rows]:
         """Cut one permutation of all rows into `clients` parts."""

@@ -27,6 +27,7 @@ MinSize = Annotated[int, Field(ge=0, description="fewest rows that a client may 
 Concentration = Annotated[float, Field(gt=0, allow_inf_nan=False, description="Dirichlet concentration")]
 
 NOBODY = -1
+BETA = 0.5
 
 
 def check_clients(clients: int, rows: int, min_size: int = 1) -> None:
@@ -54,9 +55,9 @@ def column_of(labels: Labels, column: str) -> Rows:
 
 
 def one_of(beta: float | None, alpha: float | None) -> float:
-    """Return the concentration given as `beta` or as its other name `alpha`."""
-    given = [value for value in (beta, alpha) if value is not None]
-    if len(given) != 1:
+    """Return the concentration given as `beta` or as its other name `alpha`; 0.5 without either."""
+    given = [value for value in (beta, alpha) if value is not None] or [BETA]
+    if len(given) > 1:
         raise BadInputError("partition.beta: give the Dirichlet concentration once, as beta or as alpha")
     if not (np.isfinite(given[0]) and given[0] > 0):
         raise BadInputError(f"partition.beta: must be a number above 0, not {given[0]}")

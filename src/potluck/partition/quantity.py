@@ -31,9 +31,12 @@ from potluck.partition.owner import (
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """Draw the clients' sizes ~ Dir(beta, ..., beta) and fill them with random rows: labels stay IID."""
+    """Draw the clients' sizes ~ Dir(beta, ..., beta) and fill them with random rows: labels stay IID.
 
-    clients: Clients
+    `alpha` is another name for `beta`; without either it is 0.5.
+    """
+
+    clients: Clients = 10
     beta: Concentration | None = None
     alpha: Concentration | None = None
     min_size: MinSize = 10

@@ -40,7 +40,7 @@ class Shards:
     (see the manifest).
     """
 
-    clients: Clients
+    clients: Clients = 10
     per_client: Clients = 2
     cut: Literal["sorted", "per_class"] = "per_class"
     size: Clients | None = None

@@ -26,7 +26,7 @@ def notes(runs: Sequence[Run]) -> list[str]:
             found.append(
                 f"No global accuracy for {names}: there is no one model to test; see the clients' figures."
             )
-    return [*found, *dict.fromkeys(note for run in runs for note in run.notes())]
+    return [*found, *dict.fromkeys(note for run in runs for note in (*run.remarks(), *run.notes()))]
 
 
 def _open(runs: Sequence[Run]) -> list[Run]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from potluck.report.markup import Cell, Head, bar, details, section, table, text
+from potluck.report.plot_graph import picture
 from potluck.report.read import Run
 from potluck.report.series import client_finals, curve, partitions, site_curves
 from potluck.report.statistics import Summary, finals, reasons, summarise, totals
@@ -35,12 +36,7 @@ def cards(runs: Sequence[Run]) -> str:
     lines = [line for line in lines_of(runs) if getattr(line, metric).mean is not None]
     facts: list[tuple[str, str]] = []
     if lines:
-        best = max(lines, key=lambda line: float(getattr(line, metric).mean))
-        where = "on the global test set" if metric == "accuracy" else "on the clients' own test sets"
-        summary: Summary = getattr(best, metric)
-        spread = "" if summary.std is None else f"± {written(summary.std, 'percent')}, "
-        value = f"{written(summary.mean or 0.0, 'percent')} %"
-        facts.append((value, f"{spread}best final accuracy {where}: {best.method}"))
+        facts.append(_best(lines, metric))
     facts.append((str(len(runs)), "method" if len(runs) == 1 else "methods"))
     seeds = sorted({seed for run in runs for seed in run.seeds})
     facts.append((str(len(seeds)), "seed" if len(seeds) == 1 else "seeds"))
@@ -56,6 +52,17 @@ def cards(runs: Sequence[Run]) -> str:
     facts.append((str(int(rounds)), "rounds at most, stages before training included"))
     items = "".join(f"<li><b>{text(value)}</b><span>{text(name)}</span></li>" for value, name in facts)
     return f'<ul class="cards">{items}</ul>'
+
+
+def _best(lines: Sequence[Line], metric: str) -> tuple[str, str]:
+    """Return the best final figure, and in words what it is and whose."""
+    kind, unit, pick = ("number", "", min) if metric == "loss" else ("percent", " %", max)
+    best = pick(lines, key=lambda line: float(getattr(line, metric).mean))
+    where = "on the clients' own test sets" if metric == "local_accuracy" else "on the global test set"
+    what = "lowest final loss" if metric == "loss" else "best final accuracy"
+    summary: Summary = getattr(best, metric)
+    spread = "" if summary.std is None else f"± {written(summary.std, kind)}, "
+    return f"{written(summary.mean or 0.0, kind)}{unit}", f"{spread}{what} {where}: {best.method}"
 
 
 def curves(runs: Sequence[Run]) -> str:
@@ -110,10 +117,12 @@ def _paired(runs: Sequence[Run]) -> str:
     found = differences(runs, metric)
     if not found:
         return ""
+    what, factor = ("Loss", 1) if metric == "loss" else ("Accuracy", 100)
     rows = []
     for method, _, gap in found:
-        interval = MISSING if gap.low is None else f"{signed(gap.low)} to {signed(gap.high)}"
-        cells = [Cell(text(method)), Cell(signed(gap.mean)), Cell(interval), Cell(str(gap.seeds))]
+        low, high = signed(gap.low, factor), signed(gap.high, factor)
+        interval = MISSING if gap.low is None else f"{low} to {high}"
+        cells = [Cell(text(method)), Cell(signed(gap.mean, factor)), Cell(interval), Cell(str(gap.seeds))]
         rows.append([*cells, Cell(text(gap.verdict), kind="words")])
     heads = [
         Head("Method"),
@@ -122,13 +131,14 @@ def _paired(runs: Sequence[Run]) -> str:
         Head("Common seeds"),
         Head("Verdict", kind="words"),
     ]
-    title = f"Accuracy minus that of {found[0][1]}, in percentage points, over common seeds"
+    unit = "" if metric == "loss" else ", in percentage points"
+    title = f"{what} minus that of {found[0][1]}{unit}, over common seeds"
     return f"<h3>{text(title)}</h3>" + table(heads, rows, title)
 
 
-def signed(value: float | None) -> str:
-    """Return a difference in percentage points, with its sign."""
-    return MISSING if value is None else f"{100 * value:+.2f}".replace("-", MINUS)
+def signed(value: float | None, factor: float = 100) -> str:
+    """Return a difference with its sign, in percentage points unless another factor is given."""
+    return MISSING if value is None else f"{factor * value:+.2f}".replace("-", MINUS)
 
 
 def clients(runs: Sequence[Run]) -> str:
@@ -170,6 +180,10 @@ def dynamics(runs: Sequence[Run]) -> str:
     if meshes:
         lead = "One line a site, mean over seeds, on the global test set."
         parts.append(section("sites", "Accuracy of each site", lead, f'<div class="bars">{frames}</div>'))
+    drawn = picture(runs)
+    if drawn:
+        lead = "Who merges with whom (first seed, first round), coloured by the last accuracy of each peer."
+        parts.append(section("graph", "The graph", lead, f'<div class="chart">{drawn}</div>'))
     return "".join(parts)
 
 

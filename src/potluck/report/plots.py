@@ -14,16 +14,20 @@ from potluck.errors import BadInputError, unknown
 from potluck.report.plot_clients import boxes, partition_figure, weights
 from potluck.report.plot_costs import costs
 from potluck.report.plot_curves import QUANTITIES, curves, sites
+from potluck.report.plot_graph import graph
+from potluck.report.plot_latent import latent
 from potluck.report.read import Run, open_runs
 
 Drawn = Callable[[Sequence[Run]], Figure | None]
 PLOTS: Mapping[str, Drawn] = {
     **{name: partial(curves, what=name) for name in QUANTITIES},
     "sites": sites,
+    "graph": graph,
     "clients": boxes,
     "partition": partition_figure,
     "weights": weights,
     "costs": costs,
+    "latent": latent,
 }
 
 

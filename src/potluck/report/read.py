@@ -77,6 +77,12 @@ class Run:
         value = self.manifest.get("notes")
         return tuple(str(note) for note in value) if isinstance(value, list) else ()
 
+    def remarks(self) -> tuple[str, ...]:
+        """Return what the method itself remarks in its records (what: "note"), each remark once."""
+        rows = self.records.what.equals("note").nonzero()[0].tolist()
+        texts = self.records.texts
+        return tuple(dict.fromkeys(texts[row] for row in rows if row in texts))
+
     def class_names(self) -> tuple[str, ...]:
         """Return the names of the classes as the manifest lists them."""
         value = self.manifest.get("class_names")
@@ -89,13 +95,16 @@ def is_run(path: Path) -> bool:
 
 
 def find(path: Path) -> tuple[Path, ...]:
-    """Return the run directories at or under a path (two levels), sorted by name."""
+    """Return the run directories at or under a path (two levels): as compared, else sorted by name."""
     if not path.is_dir():
         raise BadInputError(f"{path} is not a directory; give a run directory or a folder of runs")
     if is_run(path):
         return (path,)
     near = (*path.glob("*"), *path.glob("*/*"))
-    runs = tuple(sorted(child for child in near if child.is_dir() and is_run(child)))
+    there = {child for child in near if child.is_dir() and is_run(child)}
+    listed = _object(path / "comparison.json").get("runs")
+    first = [path / str(label) for label in listed] if isinstance(listed, list) else []
+    runs = tuple([run for run in first if run in there] + sorted(there - set(first)))
     if not runs:
         raise BadInputError(
             f"{path} is no run: it holds none of {', '.join(FILES)}; give the folder of a run"

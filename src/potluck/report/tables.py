@@ -85,15 +85,19 @@ def table(runs: Iterable[Run | Path | str]) -> list[Line]:
 
 
 def target_of(runs: Sequence[Run]) -> float | None:
-    """Return 95 % of the best final accuracy, of the metric that the methods are compared by."""
-    means = [summarise(list(finals(run, metric_of(runs)).values())).mean for run in runs]
+    """Return 95 % of the best final accuracy, if it is accuracies that the methods are compared by."""
+    metric = metric_of(runs)
+    if metric == "loss":
+        return None
+    means = [summarise(list(finals(run, metric).values())).mean for run in runs]
     there = [mean for mean in means if mean is not None]
     return SHARE_OF_BEST * max(there) if there else None
 
 
 def metric_of(runs: Sequence[Run]) -> str:
-    """Return the accuracy that methods are compared by."""
-    return "accuracy" if any(finals(run, "accuracy") for run in runs) else "local_accuracy"
+    """Return what methods are compared by: an accuracy, or the loss where no method has one (autoencoders)."""
+    wanted = ("accuracy", "local_accuracy", "loss")
+    return next((name for name in wanted if any(finals(run, name) for run in runs)), "local_accuracy")
 
 
 def _line(run: Run, metric: str, target: float | None) -> Line:
@@ -166,7 +170,7 @@ def human_bytes(value: float) -> str:
 def human_seconds(value: float) -> str:
     """Return a duration: seconds, minutes or hours."""
     if value < 60:
-        return f"{value:.3g} s"
+        return f"{value:.2f} s" if value < 1 else f"{value:.1f} s"
     if value < 3600:
         return f"{value / 60:.3g} min"
     return f"{value / 3600:.3g} h"
@@ -190,14 +194,17 @@ def render(runs: Iterable[Run | Path | str], console: Console) -> None:
     if console.width < WIDE:
         shown = [heading for heading in shown if heading.field in NARROW]
     console.print(_grid(lines, shown))
-    for method, base, gap in differences(opened, metric_of(opened)):
+    metric = metric_of(opened)
+    for method, base, gap in differences(opened, metric):
         console.print(
-            f"{method} minus {base}: {sentence(gap)}", markup=False, highlight=False, soft_wrap=True
+            f"{method} minus {base}: {sentence(gap, metric)}", markup=False, highlight=False, soft_wrap=True
         )
     for run in opened:
         warning = fallback_sentence(run)
         if warning:
             console.print(warning, markup=False, highlight=False, soft_wrap=True)
+        for remark in run.remarks():
+            console.print(f"note: {remark}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _grid(lines: Sequence[Line], headings: Sequence[Heading]) -> RichTable:
@@ -219,14 +226,15 @@ def _marked(line: Line, heading: Heading, best: frozenset[str]) -> Text:
     return Text(_short(getattr(line, heading.field), heading.kind), "bold" if line.method in best else "")
 
 
-def sentence(gap: Difference) -> str:
-    """Return a paired difference of accuracies in words, in percentage points."""
+def sentence(gap: Difference, metric: str = "accuracy") -> str:
+    """Return a paired difference in words: accuracies in percentage points, losses as they are."""
+    factor, unit = (1, " loss") if metric == "loss" else (100, " points")
     if gap.mean is None:
         return gap.verdict
     if gap.low is None or gap.high is None:
-        return f"{100 * gap.mean:+.2f} points; {gap.verdict}"
-    interval = f"95 % interval {100 * gap.low:+.2f} to {100 * gap.high:+.2f}"
-    return f"{100 * gap.mean:+.2f} points, {interval}, {gap.seeds} seeds; {gap.verdict}"
+        return f"{factor * gap.mean:+.2f}{unit}; {gap.verdict}"
+    interval = f"95 % interval {factor * gap.low:+.2f} to {factor * gap.high:+.2f}"
+    return f"{factor * gap.mean:+.2f}{unit}, {interval}, {gap.seeds} seeds; {gap.verdict}"
 
 
 __all__ = ["HEADINGS", "Heading", "Line", "cell", "differences", "render", "table", "target_of"]

@@ -45,16 +45,18 @@ class Arena:
         """Lay down a tensor and return where it is; one that does not fit is spilled."""
         return self._place(tensor, spill=True)
 
+    def spill(self, tensor: Tensor) -> list[Any]:
+        """Set a tensor aside for the pipe: what only one message holds takes no room from the others."""
+        self.spilled.append(raw(tensor))
+        return [-len(self.spilled), kind_name(tensor), list(tensor.shape)]
+
     def _place(self, tensor: Tensor, *, spill: bool) -> list[Any]:
-        place: list[Any] = [self.at, kind_name(tensor), list(tensor.shape)]
         if self.at + tensor.nbytes <= self.end:
+            place: list[Any] = [self.at, kind_name(tensor), list(tensor.shape)]
             write_raw(self._view, self.at, tensor)
             self.at += aligned(tensor.nbytes)
             return place
-        if not spill:
-            return [-1]
-        self.spilled.append(raw(tensor))
-        return [-len(self.spilled), *place[1:]]
+        return self.spill(tensor) if spill else [-1]
 
     def take_spilled(self) -> list[bytes]:
         """Return what did not fit, and forget it."""

@@ -123,9 +123,12 @@ class Codec:
         """Return the tree in bytes; tensors own their memory."""
         view = memoryview(data if isinstance(data, bytearray) else bytearray(data))
         length = int.from_bytes(view[:8], "little")
-        header = json.loads(bytes(view[8 : 8 + length]))
-        start = aligned(8 + length)
-        return self.build(header, lambda place: read_raw(view, start + place[0], place[1], place[2]).clone())
+        body = view[aligned(8 + length) :]
+        try:
+            header = json.loads(bytes(view[8 : 8 + length]))
+            return self.build(header, lambda place: read_raw(body, place[0], place[1], place[2]).clone())
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise CodecError(f"a message of {len(view)} bytes cannot be read: {error}") from error
 
 
 def aligned(size: int) -> int:
@@ -150,6 +153,8 @@ def read_raw(buffer: memoryview, at: int, kind: str, shape: list[int]) -> Tensor
     if kind not in KINDS:
         raise CodecError(f"tensors of type {kind!r} may not cross")
     count = math.prod(shape)
+    if min(shape, default=1) < 0 or at < 0 or at + count * KINDS[kind].itemsize > len(buffer):
+        raise CodecError(f"a tensor of shape {shape} at {at} does not lie within {len(buffer)} bytes")
     if count == 0:
         return torch.zeros(shape, dtype=KINDS[kind])
     return torch.frombuffer(buffer, dtype=KINDS[kind], count=count, offset=at).reshape(shape)

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -27,6 +28,8 @@ from potluck.world import World
 
 ROOM = 16 << 20
 SHORT = 0.005
+LIGHT = 32 << 10
+"""Bytes that surely fit into a pipe: a call that lies ready behind another one must not block this process."""
 
 
 @dataclass(eq=False)
@@ -97,54 +100,63 @@ class Processes:
     def send(self, calls: Sequence[Call]) -> Iterator[tuple[int, Answer]]:
         """Yield answers as they come; large clients go first, within a window that bounds what waits in memory."""
         self._down.reset()
-        open_, waiting, tried = (
-            set(range(len(calls))),
-            set(range(len(calls))),
-            dict.fromkeys(range(len(calls)), 0),
-        )
+        due, admitted = 0, 0
+        open_: set[int] = set()
+        waiting: set[int] = set()
+        tried: dict[int, int] = {}
         try:
-            while open_:
-                self._dispatch(calls, waiting, min(open_) + self.window)
+            while due < len(calls):
+                fresh = range(admitted, min(due + self.window, len(calls)))
+                open_.update(fresh)
+                waiting.update(fresh)
+                admitted += len(fresh)
+                self._dispatch(calls, waiting)
                 for position, answer in self._collect(calls, waiting, tried):
                     open_.discard(position)
                     yield position, answer
+                while due < admitted and due not in open_:
+                    due += 1
         finally:
             for worker in [worker for worker in self._workers if worker.given]:
                 self._replace(worker)
 
-    def _dispatch(self, calls: Sequence[Call], waiting: set[int], limit: int) -> None:
+    def _dispatch(self, calls: Sequence[Call], waiting: set[int]) -> None:
+        """Give every idle worker a call; where visits are short, lay a light one ready behind it."""
         depth = 2 if self._short else 1
-        order = sorted((p for p in waiting if p < limit), key=lambda p: (-self._size(calls[p]), p))
+        order = sorted(waiting, key=lambda p: (-self._size(calls[p]), p))
         for level in range(depth):
             for worker in [worker for worker in self._workers if len(worker.given) == level]:
                 if not order:
                     return
-                position = order.pop(0)
-                waiting.discard(position)
-                self._give(worker, position, calls[position])
+                if self._give(worker, order[0], calls[order[0]]):
+                    waiting.discard(order.pop(0))
 
     def _size(self, call: Call) -> int:
         if call.kind == "score":
             return call.end - call.begin if call.end >= 0 else 0
         return len(self.world.holder(call.client).train)
 
-    def _give(self, worker: Worker, position: int, call: Call) -> None:
-        tree = self.codec.flatten((call.view, dict(call.memory)), self._down.intern)
+    def _give(self, worker: Worker, position: int, call: Call) -> bool:
+        """Send a call to a worker; tell whether it was sent, for a busy worker takes light ones only."""
+        view = self.codec.flatten(call.view, self._down.intern)
+        memory = self.codec.flatten(dict(call.memory.items()), self._down.spill)
         spilled = self._down.take_spilled()
         head = {
-            "tree": tree,
+            "view": view,
+            "memory": memory,
             "call": [call.kind, call.stage, call.round, call.client, call.table, call.begin, call.end],
             "slot": worker.turn,
             "spilled": len(spilled),
         }
+        parts = [json.dumps(head).encode(), *spilled]
+        if worker.given and sum(map(len, parts)) > LIGHT:
+            return False
         worker.turn = 1 - worker.turn
         worker.given.append(position)
-        try:
-            worker.pipe.send_bytes(json.dumps(head).encode())
-            for data in spilled:
-                worker.pipe.send_bytes(data)
-        except (BrokenPipeError, ConnectionResetError):
-            return  # the collector finds the body
+        with suppress(BrokenPipeError, ConnectionResetError):  # the collector finds the body
+            for part in parts:
+                worker.pipe.send_bytes(part)
+        return True
 
     def _collect(
         self, calls: Sequence[Call], waiting: set[int], tried: dict[int, int]
@@ -154,7 +166,7 @@ class Processes:
             worker = busy[pipe]
             try:
                 answer = self._receive(worker)
-            except (EOFError, ConnectionResetError):
+            except (EOFError, OSError):  # gone, perhaps in the middle of a message
                 yield from self._bury(worker, calls, waiting, tried)
                 continue
             self._short = answer.seconds < SHORT
@@ -172,7 +184,7 @@ class Processes:
         given = list(worker.given)
         code = self._replace(worker)
         for order, position in enumerate(given):
-            tried[position] += order == 0
+            tried[position] = tried.get(position, 0) + (order == 0)
             if tried[position] > 1:
                 failed = f"the worker process died twice (exit code {code}); is there enough memory?"
                 yield position, Answer(calls[position].client, failed=failed)

@@ -65,7 +65,9 @@ def serve(
 def _one(world: World, codec: Codec, pipe: Connection, down: Arena, up: Arena) -> None:
     head = json.loads(pipe.recv_bytes())
     spilled = [pipe.recv_bytes() for _ in range(head["spilled"])]
-    view, memory = codec.build(head["tree"], lambda place: down.get(place, spilled))
+    view, memory = (
+        codec.build(head[part], lambda place: down.get(place, spilled)) for part in ("view", "memory")
+    )
     kind, stage, number, client, table, begin, end = head["call"]
     call = Call(kind, stage, number, client, view, memory, table, begin, end)
     answer = visit(world, call)
