@@ -192,7 +192,7 @@ def render(runs: Iterable[Run | Path | str], console: Console) -> None:
     lines = table(opened)
     shown = [heading for heading in HEADINGS if any(getattr(line, heading.field).seeds for line in lines)]
     if console.width < WIDE:
-        shown = [heading for heading in shown if heading.field in NARROW]
+        shown = [heading for heading in shown if heading.field in (metric_of(opened), *NARROW)]
     console.print(_grid(lines, shown))
     metric = metric_of(opened)
     for method, base, gap in differences(opened, metric):
