@@ -32,7 +32,7 @@ def runs(name: str) -> list[Path]:
     folder = RECORDS / name
     if (folder / "manifest.json").exists():
         return [folder]
-    return sorted(path for path in folder.iterdir() if (path / "manifest.json").exists())
+    return list(report.find(folder))
 
 
 def terminal(paths: Sequence[Path], width: int = 100) -> str:

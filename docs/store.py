@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from potluck.report import find
+
 RECORDS = Path(__file__).parent / "records"
 WHOLE = ("config.toml", "manifest.json", "result.json")
 
@@ -45,12 +47,10 @@ def main() -> None:
     """Store the runs of a directory (or one run) under a name."""
     *runs, name = sys.argv[1:]
     for run in map(Path, runs):
-        below = [run] if (run / "manifest.json").exists() else sorted(p for p in run.iterdir() if p.is_dir())
-        for one in below:
-            if (one / "manifest.json").exists():
-                store(
-                    one, RECORDS / name / (one.name if one != run else "") if one != run else RECORDS / name
-                )
+        for one in find(run):
+            store(one, RECORDS / name / one.relative_to(run))
+        if (run / "comparison.json").exists():
+            shutil.copyfile(run / "comparison.json", RECORDS / name / "comparison.json")
 
 
 if __name__ == "__main__":

@@ -25,11 +25,12 @@ from potluck.data import DATASETS
 from potluck.data.dataset import Dataset
 from potluck.data.places import Places
 from potluck.errors import BadInputError, unknown
-from potluck.federation import Federation, Partition, Shift, Split, build
+from potluck.federation import Federation, Partition, Shift, Split, build, labels_of
 from potluck.key import Key
 from potluck.model import Model
 from potluck.models import MODELS
 from potluck.partition import PARTITIONS
+from potluck.partition.manifest import manifest
 from potluck.parts.ratio import Ratio
 from potluck.roles import Architecture, Objective, Server, Share, Weigh
 from potluck.shift import SHIFTS
@@ -163,7 +164,9 @@ class Experiment(BaseModel):
         dataset = self._given.dataset
         if dataset is None:
             dataset = MAKER.make("data", DATASETS, self.data, "data", places or Places.usual())
-        return build(dataset, self._partition(), self._shifts(), self._split(), Key.root(seed))
+        partition, key = self._partition(), Key.root(seed)
+        made = build(dataset, partition, self._shifts(), self._split(), key)
+        return replace(made, partition=manifest(partition, labels_of(dataset), made.rows, key / "partition"))
 
     def model_for(self, federation: Federation) -> Model:
         """Return the model for a federation's rows."""

@@ -94,6 +94,7 @@ class Federation:
     rows: Sequence[Rows] = ()
     checksums: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    partition: Mapping[str, object] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.holders)
@@ -138,7 +139,7 @@ def build(
     dataset: Dataset, partition: Partition, shifts: Sequence[Shift], split: Split, key: Key
 ) -> Federation:
     """Deal the rows of a data set to clients, shift every client's table, and split it."""
-    labels = Labels(_as_classes(dataset), dataset.classes or 1, dataset.groups)
+    labels = labels_of(dataset)
     dealt = partition(labels, key / "partition")
     if not dealt:
         raise BadInputError("partition.clients: must be at least 1")
@@ -161,7 +162,8 @@ def build(
     )
 
 
-def _as_classes(dataset: Dataset) -> Rows:
+def labels_of(dataset: Dataset) -> Labels:
+    """Return what a partition may look at; real targets count as one class."""
     if dataset.classes is None:
-        return np.zeros(len(dataset.y), dtype=np.int64)
-    return np.asarray(dataset.y, dtype=np.int64)
+        return Labels(np.zeros(len(dataset.y), dtype=np.int64), 1, dataset.groups)
+    return Labels(np.asarray(dataset.y, dtype=np.int64), dataset.classes, dataset.groups)

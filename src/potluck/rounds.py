@@ -88,6 +88,7 @@ def _play(
     stage, tape = world.stage(index), Tape(world.stage(index).stream, number)
     host = _move(world, topology, tape, states, (index, max(number - 1, 1)), (index, number))
     calls = _calls(world, topology, memories, index, states, number)
+    tape.note("server", "asked", sum(call.kind == "local" for call in calls))
     keeps: dict[int, Mapping[str, Any]] = {}
     heard = _heard(world, topology, stage, tape, calls, transport.send(calls), keeps, host)
     after: dict[str, Any] = {}

@@ -132,11 +132,13 @@ def _manifest(experiment: Experiment, worlds: Worlds, label: str, options: Optio
     """Describe the run; whatever is wrong with its data, model or topology shows here, before anything is written."""
     clients: dict[str, int] = {}
     partitions: dict[str, str] = {}
+    dealt: dict[str, dict[str, object]] = {}
     for seed in reversed(experiment.seeds):
         world = worlds[seed]
         topology_of(experiment, world)
         clients[str(seed)] = len(world.federation)
         partitions[str(seed)] = world.federation.digest()
+        dealt[str(seed)] = dict(world.federation.partition)
     return {
         "label": label,
         "name": experiment.name,
@@ -148,6 +150,7 @@ def _manifest(experiment: Experiment, worlds: Worlds, label: str, options: Optio
         "class_names": list(world.federation.class_names),
         "clients": dict(reversed(clients.items())),
         "partition_digest": dict(reversed(partitions.items())),
+        "partition": dict(reversed(dealt.items())),
         "parameters": world.model_of(len(world.algorithm.stages) - 1).count(),
         **machine(),
     }
@@ -197,4 +200,5 @@ def compare_all(
                 with one_thread():
                     held[seed] = variant.federation(seed, options.places)
         results[label] = run(variant, out / label, options, label=label, federations=held)
+    write_json(out / "comparison.json", {"runs": list(results)})
     return results
