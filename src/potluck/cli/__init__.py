@@ -9,6 +9,7 @@ import click
 
 from potluck.cli.compare import compare
 from potluck.cli.data import data
+from potluck.cli.export import export
 from potluck.cli.report import report
 from potluck.cli.run import run
 from potluck.cli.show import describe, list_tables
@@ -25,7 +26,7 @@ def cli() -> None:
     """Federated learning when clients differ: run any method on any skew, and see which one helps."""
 
 
-for command in (run, compare, report, list_tables, describe, data, skew):
+for command in (run, compare, report, export, list_tables, describe, data, skew):
     cli.add_command(command)
 
 
