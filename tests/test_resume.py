@@ -63,7 +63,7 @@ def figures(out: Path) -> dict[str, Any]:
 
 
 def debris(out: Path) -> list[Path]:
-    return [file for file in out.rglob("*.part")]
+    return list(out.rglob("*.part"))
 
 
 @pytest.fixture(scope="module")
@@ -103,32 +103,26 @@ def dying(out: Path, at: int, *, after: bool, workers: int = 0) -> Callable[[], 
             os.kill(os.getpid(), signal.SIGKILL)
 
     def work() -> None:
-        os.replace = replaced
+        vars(os)["replace"] = replaced
         run(made(), out, Options(resume=out.exists(), workers=workers))
 
     return work
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("every", [1, 5])
-def test_a_run_may_die_at_any_write(tmp_path: Path, whole: Path, after: bool, every: int) -> None:
-    """Die at every n-th file that is committed, again and again, until the run is through."""
+def test_a_run_may_die_again_and_again(tmp_path: Path, whole: Path) -> None:
+    """Each attempt commits one round, then dies at its eighth write."""
     out = tmp_path / "run"
     deaths = 0
-    while in_child(dying(out, every, after=after)) != 0:
+    while in_child(dying(out, 8, after=deaths % 2 == 0)) != 0:
         deaths += 1
-        assert deaths < 80
-        if every == 1 and (deaths > 3 or not after):
-            break  # the first write of each attempt is the configuration again
-    if every == 1:
-        run(made(), out, Options(resume=True))
-    assert deaths > 0
+        assert deaths < 20
+    assert deaths > 3
     assert figures(out) == figures(whole)
     assert told(out) == told(whole)
     assert not debris(out)
 
 
-@pytest.mark.parametrize("at", range(2, 26, 3))
+@pytest.mark.parametrize("at", [1, 2, 3, 4, 6, 9, 14, 19])
 def test_one_death_at_each_write(tmp_path: Path, whole: Path, at: int) -> None:
     out = tmp_path / "run"
     assert in_child(dying(out, at, after=at % 2 == 0)) == -signal.SIGKILL
@@ -234,22 +228,19 @@ def after_records(process: subprocess.Popen[bytes], out: Path, rows: int) -> Non
 
 
 def test_a_killed_command_goes_on_and_leaves_no_orphans(tmp_path: Path, whole: Path) -> None:
-    """Kill -9 the real command at seeded moments, then resume it."""
+    """Kill -9 the real command at a seeded moment, then resume the run."""
     file, out = tmp_path / "resumed.toml", tmp_path / "run"
     file.write_text(TOML)
     size = (whole / "records.jsonl").stat().st_size
-    moment = random.Random(1)
-    workers: list[int] = []
-    for more in ([], ["--resume"]):
-        process = subprocess.Popen(command(file, out, "--workers", "2", *more))
-        after_records(process, out, moment.randrange(size // 2) + (size // 4 if more else 0))
-        workers += children(process.pid)
-        process.kill()
-        assert process.wait(60) == -signal.SIGKILL
-        assert not (out / "result.json").exists()
+    process = subprocess.Popen(command(file, out, "--workers", "2"))
+    after_records(process, out, random.Random(1).randrange(size // 2))
+    workers = children(process.pid)
+    process.kill()
+    assert process.wait(60) == -signal.SIGKILL
+    assert not (out / "result.json").exists()
     assert workers
     assert gone(workers)
-    subprocess.run(command(file, out, "--workers", "1", "--resume"), check=True, timeout=120)
+    run(made(), out, Options(resume=True, workers=1))
     assert figures(out) == figures(whole)
     assert told(out) == told(whole)
 
@@ -265,7 +256,7 @@ def test_ctrl_c_stops_with_130_and_leaves_a_run_to_resume(tmp_path: Path, whole:
     os.killpg(process.pid, signal.SIGINT)
     _, complaint = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert complaint.decode().split() == "potluck: interrupted; a run goes on with --resume".split()
+    assert " ".join(complaint.decode().split()) == "potluck: interrupted; a run goes on with --resume"
     assert gone(workers)
     run(made(), out, Options(resume=True))
     assert figures(out) == figures(whole)

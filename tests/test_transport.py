@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import pytest
 import torch
@@ -229,7 +228,7 @@ def test_a_dead_worker_counts_as_the_clients_failure(
 
 def test_no_worker_outlives_its_transport() -> None:
     stage = Echo(wait=0.05)
-    pids = []
+    pids: list[int | None] = []
 
     def interrupted() -> None:
         with Processes(world(stage), 3) as transport:
@@ -246,8 +245,9 @@ def test_no_worker_outlives_its_transport() -> None:
 def test_an_abandoned_send_leaves_a_pool_that_works() -> None:
     stage = Echo(wait=0.02)
     with Processes(world(stage), 2) as transport:
-        with closing(transport.send(calls(stage, 7))) as answers:
-            next(answers)
+        answers = cast(Generator[tuple[int, Answer], None, None], transport.send(calls(stage, 7)))
+        next(answers)
+        answers.close()
         assert sorted(tables(transport.send(calls(stage, 5)))) == [0, 1, 2, 3, 4]
 
 

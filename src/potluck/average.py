@@ -136,8 +136,8 @@ class Average(Stage[Global, Down, Update]):
         model = client.model
         given = self.assembled(view, client)
         given = self.objective.enter(given, client)
-        before = self.stop.measure(model, given, client)
         plan = self.objective.plan(view.extra, given, client)
+        before = self.stop.measure(model, given, client)
         trained = self.fit(
             model, given, client.train, client.key, plan=plan, round=client.round, effort=client.effort
         )

@@ -94,6 +94,7 @@ class Federation:
     rows: Sequence[Rows] = ()
     checksums: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     partition: Mapping[str, object] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -159,7 +160,20 @@ def build(
         rows=dealt,
         checksums=dataset.checksums,
         notes=dataset.notes,
+        groups=groups_of(dataset, dealt),
     )
+
+
+def groups_of(dataset: Dataset, dealt: Sequence[Rows]) -> dict[str, list[str]]:
+    """Return by group column the group that each client's rows share, "" where they are mixed or none is known."""
+    found = {}
+    for column, values in dataset.groups.items():
+        names = dataset.group_names.get(column, ())
+        shared = [np.unique(values[rows]) for rows in dealt]
+        whole = [int(one[0]) if len(one) == 1 else -1 for one in shared]
+        if max(whole) >= 0:
+            found[column] = ["" if one < 0 else names[one] if one < len(names) else str(one) for one in whole]
+    return found
 
 
 def labels_of(dataset: Dataset) -> Labels:

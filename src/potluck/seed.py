@@ -39,7 +39,7 @@ class Progress(NamedTuple):
 class Watcher(Protocol):
     """Somebody who is told after every round."""
 
-    def __call__(self, standing: Progress) -> None:
+    def __call__(self, standing: Progress, /) -> None:
         """Show it."""
         ...
 
@@ -230,6 +230,8 @@ def partition_facts(federation: Federation) -> list[Fact]:
     for client, counts in enumerate(federation.histogram()):
         out.append(Fact("partition", 0, f"client/{client}", "histogram", [int(count) for count in counts]))
         out.append(Fact("partition", 0, f"client/{client}", "rows", int(counts.sum())))
+        for column, names in federation.groups.items():
+            out.append(Fact("partition", 0, f"client/{client}", f"group/{column}", names[client]))
     return out
 
 

@@ -22,6 +22,7 @@ from potluck.key import Key
 from potluck.laws import toy
 from potluck.laws.engines import Bench, Played, play
 from potluck.learn import Fit
+from potluck.learn import gradient as full_gradient
 from potluck.memory import Memories
 from potluck.model import Model
 from potluck.models.mlp import softmax
@@ -30,7 +31,7 @@ from potluck.roles import ByRows, Uniform
 from potluck.rounds import rounds
 from potluck.run import run
 from potluck.table import Table
-from potluck.topology import Star
+from potluck.topology import Rotating, Star
 from potluck.transport.codec import Codec
 from potluck.tree import same
 from potluck.visit import Answer, Call, visit
@@ -281,3 +282,21 @@ def test_agrees_with_numpy(option: Option, sized: bool, rate: float) -> None:
     shares = np.array([5, 9, 1]) / 15 if sized else np.full(3, 1 / 3)
     expected = oracle(matrix(steps[0].states["server"].params), data, option, shares, rate)
     np.testing.assert_allclose(matrix(steps[-1].states["server"].params), expected, atol=2e-5)
+
+
+def test_the_full_gradient_is_taken_in_parts() -> None:
+    draw = np.random.default_rng(6)
+    x, y = draw.normal(size=(1001, 4)), draw.integers(3, size=1001)
+    model = Model(lambda: softmax((4,), 3), shape=(4,), classes=3)
+    params = model.init(Key.root(2))
+    found = full_gradient(model, params, Table(torch.from_numpy(x).float(), torch.from_numpy(y)))
+    w = np.hstack([params["head.weight"], params["head.bias"][:, None]]).astype(np.float64)
+    parts = np.hstack([found["head.weight"], found["head.bias"][:, None]])
+    np.testing.assert_allclose(parts, gradient(w, x, y), atol=1e-6)
+
+
+def test_a_rotating_hub_takes_the_variate_along() -> None:
+    world = toy.world(scaffold(4, FIT))
+    star, moving = play(world), play(world, topology=Rotating(7, Key.root(0), 1))
+    (one,), (other,) = star.steps[-1].states.values(), moving.steps[-1].states.values()
+    assert same(one, other)

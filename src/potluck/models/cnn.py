@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from potluck.models.mlp import Width
 from potluck.models.network import Network, image, outputs, room, shrunk
 
 
@@ -30,7 +31,7 @@ def cnn_mcmahan(shape: tuple[int, ...], classes: int | None, *, same: bool = Tru
     return Network(body, nn.Linear(512, outputs(classes)))
 
 
-def cnn_feddisk(shape: tuple[int, ...], classes: int | None, *, channels: int = 16) -> nn.Module:
+def cnn_feddisk(shape: tuple[int, ...], classes: int | None, *, channels: Width = 16) -> nn.Module:
     """FedDisk's network: twice convolution 5x5, ReLU, pooling, batch norm; then 16 units.
 
     Parameters: 39,442 (chest, 32 channels, 1x32x32, 2 classes), 447,406 (FEMNIST, 128), 11,178 (MNIST, 16).

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Annotated
 
+from pydantic import Field
 from torch import nn
 
 from potluck.models.network import Network, outputs
 
+Width = Annotated[int, Field(ge=1)]
 
-def mlp(shape: tuple[int, ...], classes: int | None, *, hidden: tuple[int, ...] = (200, 200)) -> nn.Module:
+
+def mlp(shape: tuple[int, ...], classes: int | None, *, hidden: tuple[Width, ...] = (200, 200)) -> nn.Module:
     """A multilayer perceptron with ReLU; two hidden layers of 200 are McMahan's "2NN" (199,210 parameters on MNIST)."""
     widths = [math.prod(shape), *hidden]
     layers: list[nn.Module] = [nn.Flatten()]

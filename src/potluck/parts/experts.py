@@ -151,7 +151,7 @@ class Experts(Stage[Clustered, Panel, Update]):
     def predict(self, view: Panel, client: Client, x: Tensor) -> Tensor:
         """Predict a stream of rows in the order given, from fresh weights."""
         said = heard(outputs(client.model, view, x))
-        start = self.gate.start(view.sizes, said.shape[2])
+        start = self._start(view, said.shape[2])
         return logs(self.gate.sums(said, start, np.arange(len(x))))
 
     def stream_predict(
@@ -159,7 +159,7 @@ class Experts(Stage[Clustered, Panel, Update]):
     ) -> tuple[Tensor, Weights]:
         """Predict rows online from the weights that earlier rows left, and return the weights to go on with."""
         said = heard(outputs(client.model, view, x))
-        before = self.gate.start(view.sizes, said.shape[2]) if weights is None else weights
+        before = self._start(view, said.shape[2]) if weights is None else weights
         seen = stream(said, before, self.gate.t_mode)
         return logs(seen.sums), seen.after
 
@@ -168,7 +168,7 @@ class Experts(Stage[Clustered, Panel, Update]):
         if not len(table):
             return Tally(0)
         raw = outputs(client.model, view, table.x)
-        start = self.gate.start(view.sizes, raw.shape[2])
+        start = self._start(view, raw.shape[2])
         online = self.gate.rule == "online"
         orders = visits(client, len(table), self.orders if online else 1)
         details: dict[str, float] = {}
@@ -181,6 +181,10 @@ class Experts(Stage[Clustered, Panel, Update]):
             return self.gate.sums(said, start, order, y)
 
         return tally(raw, table.y, combine, orders, self.loss_head, details)
+
+    def _start(self, view: Panel, classes: int) -> Weights:
+        """Return fresh weights, none for experts that are not finite."""
+        return self.gate.start(view.sizes, classes, [finite(expert) for expert in view.experts])
 
 
 def _over_time(said: Floats, start: Weights, gate: Gate) -> dict[str, float]:

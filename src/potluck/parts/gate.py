@@ -52,14 +52,19 @@ class Gate:
     w_init: Start = "uniform"
     t_mode: Clock = "global"
 
-    def start(self, sizes: Sequence[int], classes: int) -> Weights:
-        """Return the weights before the first row; `sizes` are the experts' numbers of clients."""
+    def start(self, sizes: Sequence[int], classes: int, sound: Sequence[bool] = ()) -> Weights:
+        """Return the weights before the first row; `sizes` are the experts' numbers of clients.
+
+        Experts that are not `sound` (not finite) weigh nothing, as if they were not there.
+        """
         experts = len(sizes)
-        share = np.full(experts, 1.0 / experts)
-        if self.w_init == "ones":
-            share = np.ones(experts)
-        elif self.w_init == "cluster_size" and any(sizes):
-            share = np.array(sizes, dtype=np.float64) / np.sum(sizes)
+        there = np.array(sound or [True] * experts, dtype=np.float64)
+        share = np.full(experts, 1.0)
+        if self.w_init == "cluster_size" and np.any(there * sizes):
+            share = np.array(sizes, dtype=np.float64)
+        share = share * there
+        if self.w_init != "ones" and share.any():
+            share = share / share.sum()
         return Weights(np.repeat(share[:, None], classes, axis=1), np.ones(classes))
 
     def sums(self, said: Floats, start: Weights, order: Ints, y: Ints | None = None) -> Floats:

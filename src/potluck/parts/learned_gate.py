@@ -2,13 +2,14 @@
 
 Miles et al., "FedEx: an exploration of clustering clients in federated learning", University of Michigan, 2024, find
 that their layer rewards confidence and not accuracy, and leave a gate that looks at labels to future work. This is
-one, ours: a mixture of experts whose gate sees what the experts say,
+one, ours: the layer's table of weights, made to depend on what the experts say,
 
-    g(x) = softmax(A m(x) + b),   prediction s_j = sum_i g_i(x) m_j^(i),   loss -log s_y
+    w_ij(x) = exp(a_ij . (m, m^2) + b_ij),   s_j = sum_i w_ij(x) m_j^(i),   loss -log(s_y / sum_j s_j)
 
-trained by averaging on the clients' validation rows, with the experts held fixed. It starts as the plain mean.
+trained by averaging on the clients' validation rows, with the experts held fixed. It starts as the plain mean. One
+full-batch step a round is the default: several local steps on a client's few classes cancel out between clients.
 A client is handed the experts once and keeps what they say about its validation rows; later rounds carry the gate
-alone, G (G C + 1) numbers.
+alone, G C (2 G C + 1) numbers.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ class Arbiter(nn.Module):
     def __init__(self, experts: int, classes: int) -> None:
         super().__init__()
         self.experts, self.classes = experts, classes
-        self.trust = nn.Linear(experts * classes, experts)
+        self.trust = nn.Linear(2 * experts * classes, experts * classes)
         nn.init.zeros_(self.trust.weight)
         nn.init.zeros_(self.trust.bias)
 
     def forward(self, said: Tensor) -> Tensor:
         """Return the log of the mixture by row and class."""
-        parts = said.reshape(len(said), self.experts, self.classes)
-        weights = self.trust(said).softmax(dim=1)
-        mixed = torch.einsum("ne,nec->nc", weights, parts)
-        return mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log()
+        tiny = torch.finfo(said.dtype).tiny
+        trust: Tensor = self.trust(torch.cat([said, said.square()], dim=1))
+        parts = (trust + said.clamp(min=tiny).log()).reshape(len(said), self.experts, self.classes)
+        return parts.logsumexp(dim=1).log_softmax(dim=1)
 
 
 class Taught(NamedTuple):
@@ -78,8 +79,8 @@ class Learnt(NamedTuple):
 class LearnedGate(Stage[Taught, Lesson, Learnt]):
     """Federated averaging of a gate over fixed experts, on validation rows."""
 
-    rounds: int = 10
-    fit: Fit = field(default_factory=lambda: Fit(optimizer="adam", lr=0.05, epochs=5))
+    rounds: int = 50
+    fit: Fit = field(default_factory=lambda: Fit(lr=1.0, batch="all"))
     loss_head: LossHead = "logits"
     stream: str = "gate"
 

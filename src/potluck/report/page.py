@@ -13,8 +13,11 @@ from pathlib import Path
 from potluck.report import page_results
 from potluck.report.markup import text
 from potluck.report.notes import notes
+from potluck.report.page_clusters import clustering
+from potluck.report.page_cost import effective_costs
 from potluck.report.page_data import payload
 from potluck.report.page_origin import origin
+from potluck.report.page_weights import row_weights
 from potluck.report.palette import DARK, LIGHT
 from potluck.report.plots import save
 from potluck.report.read import Run, open_runs
@@ -49,7 +52,10 @@ def _page(runs: Sequence[Run], title: str, drawn: Iterable[Path]) -> str:
             page_results.comparison(runs),
             page_results.clients(runs),
             page_results.dynamics(runs),
+            clustering(runs),
             page_results.costs(runs),
+            effective_costs(runs),
+            row_weights(runs),
             page_results.reason_codes(runs),
             origin(runs),
         )

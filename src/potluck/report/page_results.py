@@ -94,7 +94,8 @@ def comparison(runs: Sequence[Run]) -> str:
         for line in lines
     ]
     target = target_of(runs)
-    lead = "Accuracies and F1 in %, mean ± standard deviation over seeds; the best of each column in bold."
+    percent = "Accuracies and F1 in %, mean" if any(one.kind == "percent" for one in shown) else "Mean"
+    lead = f"{percent} ± standard deviation over seeds; the best of each column in bold."
     if target is not None:
         lead += f" Rounds: the first evaluated round with at least {100 * target:.2f} %, 95 % of the best."
     return section(

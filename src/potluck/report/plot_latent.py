@@ -46,7 +46,8 @@ def latent(runs: Sequence[Run]) -> Figure | None:
     canvas = figure(1.6 + 4.8 * len(shown), 5.0)
     panels = np.atleast_1d(np.asarray(canvas.subplots(1, len(shown))))
     for (label, found), area in zip(shown, panels, strict=True):
-        dress(area, f"Latent codes of the clients: {plain(label)}", "first dimension", "second dimension")
+        title = "Latent codes of the clients" + (f": {plain(label)}" if len(shown) > 1 else "")
+        dress(area, title, "first dimension", "second dimension")
         _panel(area, found)
     return canvas
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from potluck.errors import BadInputError, unknown
 from potluck.report.plot_clients import boxes, partition_figure, weights
+from potluck.report.plot_clusters import clusters
 from potluck.report.plot_costs import costs
 from potluck.report.plot_curves import QUANTITIES, curves, sites
 from potluck.report.plot_graph import graph
@@ -26,6 +27,7 @@ PLOTS: Mapping[str, Drawn] = {
     "clients": boxes,
     "partition": partition_figure,
     "weights": weights,
+    "clusters": clusters,
     "costs": costs,
     "latent": latent,
 }

@@ -210,9 +210,8 @@ def render(runs: Iterable[Run | Path | str], console: Console) -> None:
 def _grid(lines: Sequence[Line], headings: Sequence[Heading]) -> RichTable:
     seeds = max(line.seeds for line in lines)
     what = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"
-    grid = RichTable(
-        caption=f"Accuracies in %; {what}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
-    )
+    units = "Accuracies in %; " if any(heading.kind == "percent" for heading in headings) else ""
+    grid = RichTable(caption=units + what, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     grid.add_column("Method", no_wrap=True)
     for heading in headings:
         grid.add_column(heading.title, justify="right", no_wrap=True)
