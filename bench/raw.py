@@ -55,7 +55,7 @@ def client(
         for begin in range(0, len(x), batch):
             rows = order[begin : begin + batch]
             optimizer.zero_grad()
-            functional.cross_entropy(model(x[rows]), y[rows]).backward()
+            torch.autograd.backward(functional.cross_entropy(model(x[rows]), y[rows]))
             optimizer.step()
 
 

@@ -25,7 +25,7 @@ def methods() -> str:
 
 
 def _linked(name: str) -> str:
-    page = Path("docs/algorithms") / f"{name}.md"
+    page = Path("docs/algorithms") / f"{name.replace('-', '_')}.md"
     return f"[{name}]({page})" if (HERE.parent / page).exists() else name
 
 

@@ -106,13 +106,14 @@ def test_every_call_is_answered_once_with_what_is_its_own(workers: int) -> None:
     assert (os.getpid() in pids) == (workers == 0)
 
 
-@pytest.mark.parametrize("wait", [0.0, 0.02])
+@pytest.mark.parametrize("short", [0.0, 10.0])
 def test_what_does_not_fit_into_shared_memory_goes_through_the_pipe(
-    monkeypatch: pytest.MonkeyPatch, wait: float
+    monkeypatch: pytest.MonkeyPatch, short: float
 ) -> None:
     """Views, memories and answers of 4 MB each, shared memory of kilobytes, calls that queue: nothing blocks."""
     monkeypatch.setattr(processes, "ROOM", 1024)
-    stage = Echo(width=1 << 20, keeps=True, wait=wait)
+    monkeypatch.setattr(processes, "SHORT", short)
+    stage = Echo(width=1 << 20, keeps=True)
     given = world(stage, clients=9)
     memory = {"seen": torch.full((stage.width,), 2.0)}
     with Processes(given, 2) as transport:

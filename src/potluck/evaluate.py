@@ -84,8 +84,10 @@ def _tallied(
     answers = in_order(calls, transport.send(calls))
     for owner, (call, answer) in zip(owners, answers, strict=True):
         if answer.failed:
-            stream = world.stage(call.stage).stream
-            raise RunError(f"scoring, {call.who(stream)} failed: {answer.failed}\n{answer.trace}".rstrip())
+            who = call.who(world.stage(call.stage).stream)
+            if call.client == NEWCOMER:
+                who = who.replace(f"client {NEWCOMER}", f"test {call.table!r}")
+            raise RunError(f"scoring, {who} failed: {answer.failed}\n{answer.trace}".rstrip())
         tally = tally_of(answer)
         if isinstance(owner, int):
             clients[owner] = tally

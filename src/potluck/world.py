@@ -162,7 +162,8 @@ class World:
         model = self.model_of(index)
         if self.initial is None or model is self.model:
             return self.initial
-        if not self.initial.keys() <= model.slots.keys():
+        shapes = {name: slot.shape for name, slot in model.slots.items()}
+        if any(shapes.get(name) != leaf.shape for name, leaf in self.initial.items()):
             return None
         return {**model.init(self.key_of(index) / "init"), **self.initial}
 

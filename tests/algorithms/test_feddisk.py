@@ -303,6 +303,15 @@ def test_laws(algorithm: Algorithm, law: Any) -> None:
     law(algorithm)
 
 
+def test_given_initial_weights_are_the_classifiers_not_the_densitys() -> None:
+    world = coins(feddisk(1, FULL, **QUICK))
+    given = {name: torch.full_like(leaf, 0.5) for name, leaf in world.model.init(Key.root(0)).items()}
+    steps = play(dataclasses.replace(world, initial=given)).steps
+    first = {step.stage: step.states["server"] for step in steps if step.round == 0}
+    assert same(first["train"].params, given)
+    assert same(first["density"].params, play(world).steps[0].states["server"].params)
+
+
 def test_the_extreme_rows_can_be_drawn_in_simulation(tmp_path: Path) -> None:
     made = experiment(
         {

@@ -23,6 +23,7 @@ from potluck.laws import toy
 from potluck.laws.engines import Bench, play, through_codec, without_log
 from potluck.learn import Fit
 from potluck.rounds import Fact
+from potluck.topologies import TOPOLOGIES
 from potluck.transport import Inline, Processes
 from potluck.transport.codec import Codec
 from potluck.tree import digest
@@ -212,6 +213,24 @@ def tensors_are_never_pickled(algorithm: Algorithm) -> None:
         Tensor.__reduce_ex__ = before  # type: ignore[method-assign]
 
 
+def declared_topologies_work(algorithm: Algorithm) -> None:
+    """On a ring and on a rotating hub a run gives the same bits on every engine, or one sentence says why it cannot."""
+    if algorithm.setting != "federated":
+        return
+    for name in ("ring", "rotating"):
+        world = toy.world(algorithm)
+        topology = TOPOLOGIES[name](len(world.clients), world.key / "topology")
+        if topology.kind not in algorithm.topologies:
+            require(bool(algorithm.refusal), f"it does not run on a {topology.kind} and does not say why")
+            continue
+        here = play(world, topology=topology)
+        there = play(world, Processes(world, 2), topology=topology)
+        require(
+            here.fingerprint == there.fingerprint,
+            f"on a {name}, with 2 processes the run ends with other bits",
+        )
+
+
 Law = Callable[[Algorithm], None]
 LAWS: tuple[Law, ...] = (
     same_bits_on_every_engine,
@@ -225,6 +244,7 @@ LAWS: tuple[Law, ...] = (
     newcomers_are_served_or_not,
     stages_hold_hyperparameters_only,
     tensors_are_never_pickled,
+    declared_topologies_work,
 )
 
 

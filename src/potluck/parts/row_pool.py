@@ -2,8 +2,8 @@
 
 FedDiskAb (Nguyen, Wu and Chang, IEEE TAI 2024) compares a client's rows with as many rows of all clients: an
 upper bound for FedDisk. Every client sends all its training rows; the server keeps a sample of at most `most`,
-and shows it to everybody. Rows leave the clients by design (`leaks`); use it on public data only. Their order in the pool depends on what
-they hold, not on whose they are.
+and shows it to everybody. Rows leave the clients by design (`leaks`); use it on public data only. Their order
+in the pool depends on what they hold, not on whose they are.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ _TABLE: tuple[Method, ...] = (
         "Tan et al., NeurIPS 2022",
     ),
     Method(
-        "FedDisco-VAE", "feddisco_vae", ("unbiased", "mixed", "feature"),
+        "FedDisco-VAE", "feddisco-vae", ("unbiased", "mixed", "feature"),
         "measures the discrepancy in the latent space of an autoencoder, from inputs instead of labels",
         "poster on FedDisco with a beta-VAE, Delft, 2024",
     ),
