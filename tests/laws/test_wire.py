@@ -6,11 +6,11 @@ import inspect
 import sys
 
 import pytest
+from tests.laws.test_laws import built
 
 from potluck.algorithms import ALGORITHMS
 from potluck.laws import toy
 from potluck.laws.engines import play
-from tests.laws.test_laws import built
 
 SILENT = ("alone", "pooled")
 """Reference settings: nothing crosses, or the rows themselves would."""

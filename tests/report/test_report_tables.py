@@ -94,6 +94,8 @@ def test_bytes_have_units(value: float, text: str) -> None:
     assert human_bytes(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.5, "0.50 s"), (7.25, "7.2 s"), (90, "1.5 min"), (7200, "2 h")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.5, "0.50 s"), (7.25, "7.2 s"), (90, "1.5 min"), (7200, "2 h")]
+)
 def test_seconds_have_units(value: float, text: str) -> None:
     assert human_seconds(value) == text
