@@ -166,10 +166,8 @@ class Average(Stage[Global, Down, Update]):
         sent = {name: leaf for name, leaf in given.items() if name not in personal}
         if self.bn_buffers == "pooled":
             sent = with_squares(sent, client.model.norms)
-        told = {
-            **self.stop.measure(client.model, given, client),
-            **self.weigh.measure(client.model, given, given, client),
-        }
+        before = self.stop.measure(client.model, given, client)
+        told = {**before, **self.weigh.measure(client.model, given, given, client)}
         zeros = {name: leaf.new_zeros(leaf.shape) for name, leaf in view.extra.items()}
         return Reply(Update(sent, len(client.train), told, zeros))
 
