@@ -236,7 +236,7 @@ def test_pooled_raw_rows_leak_and_need_a_server() -> None:
     assert [stage.stream for stage in algorithm.stages] == ["rows", "ratio", "train"]
     assert algorithm.stages[0].leaks
     assert not any(stage.leaks for stage in feddisk().stages)
-    table = {"name": "ab", "algorithm": {"name": "feddisk_ab"}, "topology": {"name": "ring"}}
+    table = {"name": "ab", "algorithm": {"name": "feddisk-ab"}, "topology": {"name": "ring"}}
     made = experiment(table)
     with pytest.raises(BadInputError, match="pools rows at one server"):
         topology_of(made, made.world(0))

@@ -48,7 +48,7 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = {
     "feddisco": feddisco,
     "feddisco-vae": feddisco_vae,
     "feddisk": feddisk,
-    "feddisk_ab": feddisk_ab,
+    "feddisk-ab": feddisk_ab,
     "fedep": fedep,
     "fedex": fedex,
     "fedloss": fedloss,

@@ -99,7 +99,7 @@ def feddisk_ab(
 ) -> Algorithm:
     """FedDisk with weights from pooled raw rows (Nguyen et al., IEEE TAI 2024); leaks them, an upper bound."""
     before = RowPool(most), DensityRatio(Raw(clip, judge))
-    return _behind(before, "feddisk_ab", rounds, fit, weigh, server, share, bn_buffers)
+    return _behind(before, "feddisk-ab", rounds, fit, weigh, server, share, bn_buffers)
 
 
 def _behind(
