@@ -1,7 +1,8 @@
 """Store finished runs as the records behind a page: `python docs/store.py RUN... NAME`.
 
-The result, manifest and configuration are copied whole. Of the records, rows about single clients are kept for the
-last evaluated round of each stage only, so that a page of records stays small enough for the repository.
+The result, manifest and configuration are copied whole. Of the records, rows about single clients and peers are kept
+for the last evaluated round of each stage only, but for what curves are drawn from, so that a page of records stays
+small enough for the repository.
 """
 
 from __future__ import annotations
@@ -28,9 +29,19 @@ def slim(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             place = (row["seed"], row["stage"])
             last[place] = max(last.get(place, 0), row["round"])
     for row in held:
-        of_client = row["who"].startswith("client/")
-        if not of_client or row["round"] == last.get((row["seed"], row["stage"]), row["round"]):
+        if row["round"] == last.get((row["seed"], row["stage"]), row["round"]) or drawn(row):
             yield row
+
+
+def drawn(row: dict[str, Any]) -> bool:
+    """Tell whether a row belongs to a curve that pages draw."""
+    if row["who"].startswith("client/"):
+        return False
+    if row["who"].startswith("site/"):
+        return bool(row["what"] == "global/accuracy")
+    if row["what"].startswith("local/"):
+        return bool(row["what"] in ("local/weighted/accuracy", "local/mean/accuracy", "local/min/accuracy"))
+    return not (row["what"].startswith("bytes/") and row["what"].count("/") > 1)
 
 
 def store(run: Path, target: Path) -> None:
