@@ -18,6 +18,7 @@ from potluck.data.mnist_cifar import mnist_cifar
 from potluck.data.npz import npz
 from potluck.data.places import Places
 from potluck.data.svhn import svhn
+from potluck.data.synthetic import synthetic
 from potluck.data.xray import xray
 
 DATASETS: Mapping[str, Callable[..., Dataset]] = {
@@ -31,6 +32,7 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
     "mnist-cifar": mnist_cifar,
     "npz": npz,
     "svhn": svhn,
+    "synthetic": synthetic,
     "xray": xray,
 }
 
