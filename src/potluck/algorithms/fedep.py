@@ -62,11 +62,11 @@ def fedep(
     missing: Missing = "exclude",
     eps_inv: Positive = 1e-2,
     max_components: Count = 10,
+    train_on: TrainOn = "train",
     objective: Objective = Plain(),
     server: Server = Replace(),
     share: Share = Everything(),
     bn_buffers: NormBuffers = "average",
-    train_on: TrainOn = "train",
 ) -> Algorithm:
     """Averaging weighted by the divergence of a client's labels from the pool (FedEP, Guan 2024)."""
     weigh = PooledKL(rho, v_min, n_init, init, bic_penalty, max_components, kl_scale, direction, eps_inv)
