@@ -125,6 +125,7 @@ def test_repair_takes_from_the_largest_client() -> None:
         Quantity(clients=10_000, beta=0.1),
         Iid(clients=10_000),
         Shards(clients=10_000),
+        Grouped(groups=(Group(clients=5_000, beta=50.0), Group(clients=5_000, beta=0.5))),
     ],
     ids=lambda scheme: type(scheme).__name__,
 )

@@ -86,6 +86,12 @@ class Grouped:
         check_clients(clients, len(labels), self.min_size)
         if self.reading == "client_prior":
             return self._by_prior(labels, clients, key)
+        owner = self._by_group(labels, key)
+        repair(owner, clients, max(self.min_size, 1), (key / "repair").numpy())
+        return deal(owner, clients)
+
+    def _by_group(self, labels: Labels, key: Key) -> Owners:
+        """Cut the rows at random into parts in proportion to the groups, and deal each part within its group."""
         shares = np.array([group.clients for group in self.groups], dtype=np.float64)
         order = (key / "groups").numpy().permutation(len(labels))
         ends = np.cumsum(largest_remainder(shares, len(labels)))
@@ -93,8 +99,7 @@ class Grouped:
         for number, (group, rows) in enumerate(zip(self.groups, np.split(order, ends[:-1]), strict=True)):
             self._deal_group(group, labels, rows, owner, first, key / "group" / number)
             first += group.clients
-        repair(owner, clients, max(self.min_size, 1), (key / "repair").numpy())
-        return deal(owner, clients)
+        return owner
 
     def _deal_group(
         self, group: Group, labels: Labels, rows: Rows, owner: Owners, first: int, key: Key
