@@ -12,7 +12,6 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -35,13 +34,10 @@ def watching(console: Console, *, quiet: bool, total: int) -> Iterator[Watcher |
 def _bar(console: Console) -> Progress:
     return Progress(
         TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=28),
+        BarColumn(bar_width=10 if console.width < 100 else 28),
         MofNCompleteColumn(),
-        TextColumn("rounds"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-        TextColumn("{task.fields[now]}"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left: {task.fields[now]}"),
         console=console,
         transient=True,
     )
@@ -56,7 +52,7 @@ class Live:
 
     def __call__(self, standing: Standing) -> None:
         """Move the bar."""
-        self.bar.update(self.task, description=f"{standing.label} seed {standing.seed}", now=_now(standing))
+        self.bar.update(self.task, description=f"{standing.label}/{standing.seed}", now=_now(standing))
         self.bar.advance(self.task, standing.round if standing.resumed else min(standing.round, 1))
 
 
