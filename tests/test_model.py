@@ -110,6 +110,16 @@ def test_parameters_are_values() -> None:
     assert torch.equal(copied["head.weight"], kept["head.weight"])
 
 
+@pytest.mark.parametrize("name", ["cnn_mcmahan", "cnn_feddisk", "cnn_fedstellar_cifar"])
+def test_wide_filters_lie_channels_last_in_the_module_and_row_major_as_values(name: str) -> None:
+    model = Model(lambda: MODELS[name]((1, 28, 28), 10))
+    filters = [slot for slot in model.slots.values() if slot.ndim == 4]
+    assert len(filters) > 1
+    model.load(model.init(Key.root(0)))
+    assert all(leaf.is_contiguous() for leaf in (model.init(Key.root(0)) | model.unload()).values())
+    assert all(slot.stride(1) == 1 for slot in filters)
+
+
 def test_parameters_of_another_model_are_refused() -> None:
     model = Model(normed)
     params = model.init(Key.root(0))

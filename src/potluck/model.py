@@ -55,7 +55,7 @@ class Model:
         """Draw initial parameters."""
         with key.ambient():
             module = self.factory()
-        return {name: value.detach().clone() for name, value in module.state_dict().items()}
+        return {name: _copied(value) for name, value in module.state_dict().items()}
 
     @cached_property
     def module(self) -> nn.Module:
@@ -82,7 +82,7 @@ class Model:
 
     def unload(self) -> Params:
         """Copy the scratch module's tensors out."""
-        return {name: slot.detach().clone() for name, slot in self.slots.items()}
+        return {name: _copied(slot) for name, slot in self.slots.items()}
 
     @cached_property
     def learnable(self) -> tuple[str, ...]:
@@ -127,3 +127,8 @@ class Model:
         with torch.no_grad():
             losses = [self.loss(module, table.x[part], table.y[part]) for part in parts]
         return torch.cat(losses) if losses else torch.zeros(0)
+
+
+def _copied(leaf: Tensor) -> Tensor:
+    """Return a copy in row-major order, however the module stores the leaf: all engines then see the same layout."""
+    return leaf.detach().clone(memory_format=torch.contiguous_format)

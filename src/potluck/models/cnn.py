@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from potluck.models.mlp import Width
-from potluck.models.network import Network, image, outputs, room, shrunk
+from potluck.models.network import Network, channels_last, image, outputs, room, shrunk
 
 
 def cnn_mcmahan(shape: tuple[int, ...], classes: int | None, *, same: bool = True) -> nn.Module:
@@ -28,7 +28,7 @@ def cnn_mcmahan(shape: tuple[int, ...], classes: int | None, *, same: bool = Tru
         nn.Linear(64 * rows * columns, 512),
         nn.ReLU(),
     )
-    return Network(body, nn.Linear(512, outputs(classes)))
+    return channels_last(Network(body, nn.Linear(512, outputs(classes))))
 
 
 def cnn_feddisk(shape: tuple[int, ...], classes: int | None, *, channels: Width = 16) -> nn.Module:
@@ -52,7 +52,7 @@ def cnn_feddisk(shape: tuple[int, ...], classes: int | None, *, channels: Width 
         nn.Linear(channels * rows * columns, 16),
         nn.ReLU(),
     )
-    return Network(body, nn.Linear(16, outputs(classes)))
+    return channels_last(Network(body, nn.Linear(16, outputs(classes))))
 
 
 def cnn_fedstellar_mnist(shape: tuple[int, ...], classes: int | None) -> nn.Module:
@@ -80,7 +80,5 @@ def _stack(
         layers += [nn.Conv2d(channels, width, kernel, padding=kernel // 2), nn.ReLU(), nn.MaxPool2d(2)]
         channels, rows, columns = width, rows // 2, columns // 2
     flat = channels * room(rows, model, shape) * room(columns, model, shape)
-    return Network(
-        nn.Sequential(*layers, nn.Flatten(), nn.Linear(flat, units), nn.ReLU()),
-        nn.Linear(units, outputs(classes)),
-    )
+    body = nn.Sequential(*layers, nn.Flatten(), nn.Linear(flat, units), nn.ReLU())
+    return channels_last(Network(body, nn.Linear(units, outputs(classes))))
