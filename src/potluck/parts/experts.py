@@ -23,7 +23,7 @@ from potluck.errors import BadInputError
 from potluck.metrics import Tally
 from potluck.model import Model
 from potluck.parts.double_softmax import LossHead, with_head
-from potluck.parts.gate import Floats, Gate, Ints, Weights, heard, stream
+from potluck.parts.gate import RULES, Floats, Gate, Ints, Weights, heard, stream
 from potluck.parts.panel import Panel, logs, of_experts, outputs, tally, visits
 from potluck.parts.similarity import nearest
 from potluck.parts.warm_up import NOBODY, Sorted
@@ -174,6 +174,7 @@ class Experts(Stage[Clustered, Panel, Update]):
         details: dict[str, float] = {}
         if client.id < 0:
             details = of_experts(raw, table.y, self.loss_head)
+            details |= _of_rules(raw, table.y, start, orders[0], self.gate)
             if online:
                 details |= _over_time(heard(raw)[orders[0]], start, self.gate)
 
@@ -185,6 +186,15 @@ class Experts(Stage[Clustered, Panel, Update]):
     def _start(self, view: Panel, classes: int) -> Weights:
         """Return fresh weights, none for experts that are not finite."""
         return self.gate.start(view.sizes, classes, [finite(expert) for expert in view.experts])
+
+
+def _of_rules(raw: Floats, y: Tensor, start: Weights, order: Ints, gate: Gate) -> dict[str, float]:
+    """Return the accuracy that every gate would have with these experts: training is the same for all."""
+    said, truth = heard(raw), np.asarray(y.numpy())
+    return {
+        f"gate/{rule}/accuracy": float((sums(gate, said, start, order, truth).argmax(axis=1) == truth).mean())
+        for rule, sums in RULES.items()
+    }
 
 
 def _over_time(said: Floats, start: Weights, gate: Gate) -> dict[str, float]:
