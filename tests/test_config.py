@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from potluck.algorithms import ALGORITHMS
+from potluck.algorithms import ALGORITHMS, RATIOS
 from potluck.average import Average
 from potluck.config import Experiment, experiment, load
 from potluck.errors import BadInputError
@@ -70,6 +70,14 @@ def test_the_resolved_configuration_says_everything_and_reads_back(tmp_path: Pat
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_every_algorithm_reads_back_from_its_resolved_form(name: str) -> None:
     first = made(algorithm={"name": name})
+    again = experiment(tomllib.loads(first.toml()))
+    assert again.build_algorithm() == first.build_algorithm()
+    assert again.digest() == first.digest()
+
+
+@pytest.mark.parametrize("name", sorted(RATIOS))
+def test_every_density_ratio_reads_back_from_its_resolved_form(name: str) -> None:
+    first = made(algorithm={"name": "feddisk", "ratio": {"name": name}})
     again = experiment(tomllib.loads(first.toml()))
     assert again.build_algorithm() == first.build_algorithm()
     assert again.digest() == first.digest()

@@ -94,9 +94,10 @@ class Maker:
         hints = get_type_hints(
             function.__init__ if inspect.isclass(function) else function, include_extras=True
         )
+        made = _made_defaults(function)
         out: dict[str, Any] = {"name": spec["name"]}
         for parameter in parameters:
-            value = spec.get(parameter.name, parameter.default)
+            value = spec.get(parameter.name, made.get(parameter.name, parameter.default))
             out[parameter.name] = self._plain(hints.get(parameter.name, Any), value)
         return {key: value for key, value in out.items() if value is not None}
 
@@ -118,6 +119,14 @@ class Maker:
             f.name: self._plain(hints[f.name], getattr(value, f.name)) for f in dataclasses.fields(value)
         }
         return {key: item for key, item in pairs.items() if item is not None}
+
+
+def _made_defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the defaults that a dataclass makes anew for each instance, which its signature does not show."""
+    if not dataclasses.is_dataclass(function):
+        return {}
+    made = [field for field in dataclasses.fields(function) if callable(field.default_factory)]
+    return {field.name: field.default_factory() for field in made if callable(field.default_factory)}
 
 
 def extended(kind: str, table: Mapping[str, Callable[..., Any]]) -> Mapping[str, Callable[..., Any]]:

@@ -215,14 +215,18 @@ class Experiment(BaseModel):
         """Return the resolved configuration as TOML."""
         return tomli_w.dumps(self.resolved())
 
-    def digest(self) -> str:
-        """Hash what decides a run's numbers; name, seeds and checkpoint rhythm do not."""
+    def deciding(self) -> dict[str, Any]:
+        """Return what decides a run's numbers; name, seeds and checkpoint rhythm do not."""
         out = self.resolved()
         for key in ("name", "seeds", "checkpoint"):
             out.pop(key, None)
         if self.init is not None:
             out["init"] = hashlib.sha256(Path(self.init).read_bytes()).hexdigest()
-        return hashlib.sha256(json.dumps(out, sort_keys=True).encode()).hexdigest()
+        return out
+
+    def digest(self) -> str:
+        """Hash what decides a run's numbers."""
+        return hashlib.sha256(json.dumps(self.deciding(), sort_keys=True).encode()).hexdigest()
 
     def variants(self, algorithms: Sequence[str] = ()) -> dict[str, Experiment]:
         """Return one experiment per algorithm to compare, by label: same data, weights and participants for all."""

@@ -82,7 +82,11 @@ class Records:
             for fact in facts
         ]
         if lines:
-            self._file.write(("\n".join(lines) + "\n").encode())
+            self.append(("\n".join(lines) + "\n").encode())
+
+    def append(self, lines: bytes) -> None:
+        """Append whole lines as they are."""
+        self._file.write(lines)
 
     def commit(self) -> int:
         """Hand all rows to the operating system and return the offset after the last."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from potluck.beginnings import Beginnings
 from potluck.config import Experiment
 from potluck.errors import BadInputError
 from potluck.federation import Federation
@@ -189,7 +191,14 @@ def total_rounds(experiment: Experiment) -> int:
 def compare_all(
     variants: Mapping[str, Experiment], out: Path, options: Options = DEFAULTS
 ) -> dict[str, dict[str, Any]]:
-    """Run several experiments below one directory; those that share data and partition share the federation."""
+    """Run several experiments below one directory.
+
+    Those that share data and partition share the federation; those that begin with the same stages share these.
+    """
+    beginnings = Beginnings(out / ".beginnings", variants.values())
+    if not options.resume:
+        beginnings.clear()
+    options = replace(options, beginnings=beginnings)
     known: dict[str, dict[int, Federation]] = {}
     results: dict[str, dict[str, Any]] = {}
     for label, variant in variants.items():
@@ -200,5 +209,6 @@ def compare_all(
                 with one_thread():
                     held[seed] = variant.federation(seed, options.places)
         results[label] = run(variant, out / label, options, label=label, federations=held)
+    beginnings.clear()
     write_json(out / "comparison.json", {"runs": list(results)})
     return results

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from potluck.beginnings import MEMORIES, RECORDS, STATE, Beginnings
 from potluck.config import Experiment
 from potluck.data.places import Places
 from potluck.errors import BadInputError
@@ -46,7 +48,10 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Options:
-    """How to run, as opposed to what: none of this changes a number."""
+    """How to run, as opposed to what: none of this changes a number.
+
+    `beginnings` is where the runs of a comparison leave the states that others can go on from.
+    """
 
     workers: int = 0
     resume: bool = False
@@ -55,6 +60,7 @@ class Options:
     watch: Watcher | None = None
     command: str = ""
     stop_after: int | None = None
+    beginnings: Beginnings | None = None
 
 
 class Interrupted(KeyboardInterrupt):
@@ -82,8 +88,37 @@ class SeedRun:
         self.seconds = 0.0
         self.bytes = {"up": 0, "down": 0}
         self.accuracy: float | None = None
+        self.begin = offset
+        if not directory.checkpoint(seed).exists():
+            self._adopt()
         self.after, offset = self._restored(offset)
         self.records = Records(directory.records, experiment.name, offset)
+
+    def _adopt(self) -> None:
+        """Go on from where another run of the comparison has been before, if there is such a place."""
+        found = self.options.beginnings and self.options.beginnings.find(self.experiment, self.seed)
+        if not found:
+            return
+        for file in (found / MEMORIES).iterdir():
+            self.directory.memories(self.seed).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, self.directory.memories(self.seed) / file.name)
+        states, extra = read_tree(found / STATE, self.codec)
+        records = Records(self.directory.records, self.experiment.name, self.begin)
+        records.append((found / RECORDS).read_bytes())
+        extra["offset"] = records.commit()
+        records.close()
+        self._checkpoint(states, extra)
+
+    def _leave(self, step: Step) -> None:
+        """Leave the state after a stage to the runs of the comparison that begin with the same stages."""
+        beginnings = self.options.beginnings
+        if beginnings is None or not step.last or step.position + 1 == len(self.world.algorithm.stages):
+            return
+        place = beginnings.place(self.experiment, self.seed, step.position)
+        if beginnings.wanted(self.experiment, step.position) and not place.exists():
+            records = self.directory.records.read_bytes()[self.begin :]
+            memories = [self.directory.memories(self.seed) / name for name in self.memories.versions.values()]
+            beginnings.keep(place, self.directory.checkpoint(self.seed), memories, records)
 
     def _restored(self, offset: int) -> tuple[Step | None, int]:
         """Return the last committed step and how many bytes of the records it vouches for."""
@@ -169,10 +204,14 @@ class SeedRun:
             "seconds": self.seconds,
             "bytes": self.bytes,
         }
+        self._checkpoint(dict(step.states), extra)
+        self.memories.sweep()
+        self._leave(step)
+
+    def _checkpoint(self, states: Mapping[str, Any], extra: Mapping[str, Any]) -> None:
         file = self.directory.checkpoint(self.seed)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_tree(file, dict(step.states), self.codec, extra)
-        self.memories.sweep()
+        write_tree(file, states, self.codec, extra)
 
     def _tell(self, step: Step, *, resumed: bool = False) -> None:
         if self.options.watch is None:
