@@ -1,6 +1,7 @@
 """Store finished runs as the records behind a page: `python docs/store.py RUN... NAME`.
 
-The result, manifest and configuration are copied whole. Of the records, rows about single clients and peers are kept
+The result and configuration are copied whole, the manifest but for folders in its command (`--out`, `--data-dir`).
+Of the records, rows about single clients and peers are kept
 for the last evaluated round of each stage only, but for what curves are drawn from, so that a page of records stays
 small enough for the repository.
 """
@@ -8,6 +9,7 @@ small enough for the repository.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -17,7 +19,8 @@ from typing import Any
 from potluck.report import find
 
 RECORDS = Path(__file__).parent / "records"
-WHOLE = ("config.toml", "manifest.json", "result.json")
+WHOLE = ("config.toml", "result.json")
+FOLDERS = ("--out", "--data-dir")
 
 
 def slim(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -44,11 +47,21 @@ def drawn(row: dict[str, Any]) -> bool:
     return not (row["what"].startswith("bytes/") and row["what"].count("/") > 1)
 
 
+def anywhere(command: str) -> str:
+    """Return a command without the folders of the machine on which it ran."""
+    words = shlex.split(command)
+    gone = {place + extra for place, word in enumerate(words) if word in FOLDERS for extra in (0, 1)}
+    return shlex.join(word for place, word in enumerate(words) if place not in gone)
+
+
 def store(run: Path, target: Path) -> None:
     """Copy one run."""
     target.mkdir(parents=True, exist_ok=True)
     for name in WHOLE:
         shutil.copyfile(run / name, target / name)
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    manifest["command"] = anywhere(manifest["command"])
+    (target / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     with (run / "records.jsonl").open(encoding="utf-8") as lines:
         kept = [json.dumps(row) for row in slim(json.loads(line) for line in lines)]
     (target / "records.jsonl").write_text("\n".join(kept) + "\n", encoding="utf-8")

@@ -37,6 +37,19 @@ def test_a_method_without_the_figure_is_named(comparison: list[Path]) -> None:
     assert "not defined for:\nFedBN" in texts(plot(comparison, "accuracy"))
 
 
+def test_many_methods_get_a_panel_each_with_the_others_behind(make: Writer) -> None:
+    runs = [make(f"Method {number}", seeds=2, rounds=5) for number in range(8)]
+    areas = plot(runs, "accuracy").axes
+    assert [area.get_title(loc="left") for area in areas] == [f"Method {number}" for number in range(8)]
+    assert len({area.get_ylim() for area in areas}) == 1
+    for area, run in zip(areas, runs, strict=True):
+        own = curve(read_run(run), "global/accuracy")
+        assert own is not None
+        thick = max(area.lines, key=lambda line: line.get_linewidth())
+        assert np.asarray(thick.get_ydata()) == pytest.approx(100 * own.values.mean(axis=0))
+        assert len(area.lines) == 1 + 2 + 7
+
+
 @pytest.mark.parametrize("clients", [5, 30, 100])
 def test_the_partition_shows_every_client(make: Writer, clients: int) -> None:
     path = make(clients=clients, seeds=1, rounds=1)

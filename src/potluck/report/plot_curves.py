@@ -1,8 +1,11 @@
-"""Figures over rounds: a thin line for every seed, the mean, and a band of one standard deviation."""
+"""Figures over rounds: a thin line for every seed, the mean, and a band of one standard deviation.
+
+A few methods share one pair of axes; more than that get a panel each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +15,12 @@ from matplotlib.ticker import MaxNLocator
 
 from potluck.report.canvas import axes, dashed, dress, figure, legend, plain
 from potluck.report.palette import Pen, pen
+from potluck.report.plot_panels import behind, drawn_on, panels
 from potluck.report.read import Run
 from potluck.report.series import Curve, curve, site_curves
 
 FEW_ROUNDS = 3
+FEW_METHODS = 6
 
 
 class Quantity(NamedTuple):
@@ -60,6 +65,8 @@ def curves(runs: Sequence[Run], what: str) -> Figure | None:
     found = {run.label: curve(run, kind.what) for run in runs}
     if not any(found.values()):
         return None
+    if sum(own is not None for own in found.values()) > FEW_METHODS:
+        return _apart(kind, found)
     canvas = figure(8.4 if len(runs) > 1 else 7.2)
     area = axes(canvas, plain(kind.title), "round", plain(kind.up))
     for place, run in enumerate(runs):
@@ -70,6 +77,19 @@ def curves(runs: Sequence[Run], what: str) -> Figure | None:
     area.margins(x=0.02)
     legend(canvas, runs, [label for label, own in found.items() if own is not None])
     return canvas
+
+
+def _apart(kind: Quantity, found: Mapping[str, Curve | None]) -> Figure:
+    """Draw every method in a panel of its own, the means of the others behind it."""
+    pens = {label: pen(place) for place, label in enumerate(found)}
+    there = {label: own for label, own in found.items() if own is not None}
+    means = {label: (own.rounds, kind.factor * own.mean()) for label, own in there.items()}
+    absent = [label for label in found if label not in there]
+    areas = panels(kind.title, plain(kind.up), {label: pens[label] for label in there}, absent)
+    for label, own in there.items():
+        behind(areas[label], {name: line for name, line in means.items() if name != label})
+        _method(areas[label], own, pens[label]._replace(dash=()), kind.factor)
+    return drawn_on(areas)
 
 
 def _method(area: Axes, own: Curve, style: Pen, factor: float) -> None:
