@@ -127,3 +127,26 @@ def test_only_equal_beginnings_have_one_name() -> None:
     for change in other:
         assert names(variants(**change)["paper"])[0] != paper[0]
     assert names(variants(seeds=[5], name="elsewhere")["paper"]) == paper
+
+
+def test_a_whole_run_can_be_the_beginning_of_another(tmp_path: Path) -> None:
+    """The federated VAE is stage A of FedDisco with a beta-VAE; of a classifier's only if that is scored as well."""
+    small = {"rounds": 2, "vae": {"name": "vae", "hidden": [8]}}
+    entries = [
+        {"label": "fedvae", "name": "fedvae", **small},
+        {"label": "disco", "name": "feddisco-vae", "a": 0.01, **small},
+        {"label": "classifier", "name": "feddisco-vae", "task": "classifier", **small},
+    ]
+    fit = {"optimizer": "adam", "lr": 1e-3, "batch": 16}
+    made = variants(algorithm={"name": "fedvae", "fit": fit}, compare=entries)
+    for label, variant in made.items():
+        run(variant, tmp_path / "apart" / label, label=label)
+    watched = Watched()
+    compare_all(made, tmp_path / "together", Options(watch=watched))
+    assert {place for place in watched.played if place[1] == "vae"} == {
+        ("fedvae", "vae"),
+        ("classifier", "vae"),
+    }
+    for label in made:
+        assert figures(tmp_path / "together" / label) == figures(tmp_path / "apart" / label)
+        assert told(tmp_path / "together" / label) == told(tmp_path / "apart" / label)

@@ -89,6 +89,7 @@ class Average(Stage[Global, Down, Update]):
     stream: str = "train"
     architecture: Architecture | None = None
     stop: Stop = field(default_factory=Never)
+    judged: bool = False
 
     messages: ClassVar[tuple[type, ...]] = (Global, Down, Update, Watch)
 
@@ -142,15 +143,14 @@ class Average(Stage[Global, Down, Update]):
             model, given, client.train, client.key, plan=plan, round=client.round, effort=client.effort
         )
         after = self.objective.after(view.extra, given, trained, client)
-        personal = self.personal(model)
         told = {**before, **self.weigh.measure(model, given, trained.params, client)}
-        kept = {name: trained.params[name] for name in personal}
-        sent = {name: leaf for name, leaf in trained.params.items() if name not in personal}
+        kept = {name: trained.params[name] for name in self.personal(model)}
+        sent = {name: leaf for name, leaf in trained.params.items() if name not in kept}
         if self.bn_buffers == "pooled":
             sent = with_squares(sent, model.norms)
         return Reply(
             Update(sent, len(client.train), told, after.send),
-            keep={**after.keep, **({"personal": kept} if personal else {})},
+            keep={**after.keep, **({"personal": kept} if kept else {})},
             log={
                 "train/loss": trained.loss,
                 "train/steps": trained.steps,
@@ -217,14 +217,13 @@ class Average(Stage[Global, Down, Update]):
     def _moved(
         self, state: Global, combined: Combined, extras: Fold, population: Sequence[int]
     ) -> Merged[Global]:
-        mean = combined.params
+        mean, weights = combined.params, combined.weights
         if self.bn_buffers == "pooled":
             mean = pool_variances(mean, frozenset(mean))
-        weights = combined.weights
         mean = self.weigh.rescale(mean, state.params, list(weights), state.past, population)
         params, memory = self.server.step(state.params, mean, state.server)
-        people = len(population)
-        extra = self.objective.settle(state.extra, extras.sums(), people) if extras.total else state.extra
+        sums = extras.sums() if extras.total else None
+        extra = state.extra if sums is None else self.objective.settle(state.extra, sums, len(population))
         log: dict[str, Value] = {f"client/{client}/weight": weight for client, weight in weights.items()}
         log["effective_clients"] = 1.0 / sum(weight * weight for weight in weights.values())
         log["participants"] = len(weights)
@@ -281,13 +280,15 @@ def averaging(
     train_on: TrainOn = "train",
     *,
     architecture: Architecture | None = None,
+    stream: str = "train",
+    judged: bool = False,
     topologies: frozenset[str] = frozenset({"star", "rotating", "mesh"}),
     refusal: str = "",
 ) -> Algorithm:
     """Return the algorithm that averages with these choices, behind the statistics stages that its weights need."""
     stage = Average(
-        rounds, fit, weigh, objective, server, share, bn_buffers, train_on, architecture=architecture
-    )
+        rounds, fit, weigh, objective, server, share, bn_buffers, train_on, stream, architecture, judged=judged
+    )  # fmt: skip
     if objective.central:
         topologies, refusal = topologies - {"mesh"}, objective.central
     return Algorithm((*weigh.before(), stage), name, topologies=topologies, refusal=refusal)

@@ -1,10 +1,10 @@
 """Stages that several runs of a comparison begin with are played once.
 
-FedDisco with a beta-VAE at four strengths trains the same autoencoder four times; FedDisk's estimators share one
-density. The streams of a stage depend on its name and on the seed, not on what comes behind it, so runs that agree in
-everything but later stages reach the end of the common ones with the same bits. The first of them leaves the state,
-the clients' memories and its records there; the others go on from a copy, which counts its rounds, bytes and seconds
-as their own.
+FedDisco with a beta-VAE at four strengths trains the same autoencoder four times, and once more as the federated VAE
+that is its baseline; FedDisk's estimators share one density. A whole run can be the beginning of another. The streams
+of a stage depend on its name and on the seed, not on what comes behind it, so runs that agree in everything but later
+stages reach the end of the common ones with the same bits. The first of them leaves the state, the clients' memories
+and its records there; the others go on from a copy, which counts its rounds, bytes and seconds as their own.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ class Beginnings:
 
     def __init__(self, folder: Path, experiments: Iterable[Experiment]) -> None:
         self.folder = folder
-        counted = Counter(name for each in experiments for name in names(each))
-        self._shared = frozenset(name for name, times in counted.items() if times > 1)
+        runs = [names(each) for each in experiments]
+        ends, counted = {run[-1] for run in runs}, Counter(name for run in runs for name in run[:-1])
+        self._shared = frozenset(name for name, times in counted.items() if times > 1 or name in ends)
 
     def wanted(self, experiment: Experiment, position: int) -> bool:
         """Tell whether another run begins with the same stages up to a position."""

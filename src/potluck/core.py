@@ -155,7 +155,7 @@ class Stage(ABC, Generic[S, V, M]):
     tell: ClassVar[tuple[str, ...]] = ()
     leaks: ClassVar[bool] = False
     whole_tables: ClassVar[bool] = False
-    judged: ClassVar[bool] = False
+    judged: bool = False
     messages: ClassVar[tuple[type, ...]] = ()
 
     @property

@@ -112,7 +112,7 @@ class SeedRun:
     def _leave(self, step: Step) -> None:
         """Leave the state after a stage to the runs of the comparison that begin with the same stages."""
         beginnings = self.options.beginnings
-        if beginnings is None or not step.last or step.position + 1 == len(self.world.algorithm.stages):
+        if beginnings is None or not step.last:
             return
         place = beginnings.place(self.experiment, self.seed, step.position)
         if beginnings.wanted(self.experiment, step.position) and not place.exists():

@@ -157,10 +157,14 @@ def test_distances_and_weights_agree_with_numpy() -> None:
     assert effective[-1] == pytest.approx(weights.sum() ** 2 / np.square(weights).sum())
 
 
-def test_without_a_and_b_it_is_the_federated_vae() -> None:
-    plain, same = play(world(fedvae(2, FIT, SMALL))), play(world(system(rounds=2, a=0.0)))
+def test_without_a_and_b_it_is_averaging() -> None:
+    """V-VA3, and stage A is the federated VAE to the bit."""
+    averaged = Algorithm((Average(2, FIT, architecture=SMALL),), "averaged")
+    plain, same = play(world(averaged)), play(world(system(rounds=2, a=0.0)))
     for name, leaf in trained(plain, "train").params.items():
         assert torch.allclose(leaf, trained(same, "train").params[name], atol=1e-7)
+    alone = trained(play(world(fedvae(2, FIT, SMALL))), "vae").params
+    assert all(torch.equal(leaf, trained(same, "vae").params[name]) for name, leaf in alone.items())
     sizes = [n / sum(toy.SIZES) for n in toy.SIZES]
     assert list(facts(same, "train", "weight").values()) == pytest.approx(sizes, abs=1e-15)
     assert raw(LatentDiscrepancy(a=0, b=0), [3, 5, 0], [0.1, math.inf, math.inf]) == [3 / 8, 5 / 8, 0.0]

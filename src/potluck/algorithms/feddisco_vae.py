@@ -20,13 +20,13 @@ Wire: FedAvg with the VAE in (A), encoder down and 8 bytes up in (B), FedAvg of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Any, Literal
 
 from potluck.algorithms.fedavg import Rounds
 from potluck.algorithms.feddisco import LabelDiscrepancy, Pull, disco_weights
-from potluck.algorithms.fedvae import FIT, VAE
+from potluck.algorithms.fedvae import FIT, STREAM, VAE
 from potluck.algorithms.fedvae import wire as wire
 from potluck.average import Average, averaging
 from potluck.combine import NormBuffers
@@ -62,7 +62,7 @@ class LatentDiscrepancy(Weigh):
             self.vae_rounds,
             self.vae_fit,
             train_on="train" if self.encoder_by == "federated" else "val",
-            stream="vae",
+            stream=STREAM,
             architecture=self.vae,
         )
         return trained, LatentCensus(self.vae, self.z_source, rows_too=self.scope == "all")
@@ -109,7 +109,15 @@ def feddisco_vae(
         if d_center or scope == "all":
             raise BadInputError('algorithm.discrepancy: "label_kl" has neither d_center nor scope = "all"')
         weigh = LabelDiscrepancy(a, b, normalise="kl" if d_norm == "sum1" else "none")
-    return averaging(
+    made = averaging(
         "feddisco-vae", rounds, fit, weigh, objective, server, share, bn_buffers,
         architecture=vae if task == "vae" else None, topologies=frozenset({"star", "rotating"}), refusal=STAR,
     )  # fmt: skip
+    return scored(made) if task == "vae" and discrepancy == "vae_w1" else made
+
+
+def scored(made: Algorithm) -> Algorithm:
+    """Return the algorithm with stage A scored like stage C: where both train the VAE, A is the baseline."""
+    first, *others = made.stages
+    assert isinstance(first, Average)
+    return replace(made, stages=(replace(first, judged=True), *others))

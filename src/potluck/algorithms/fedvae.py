@@ -2,7 +2,8 @@
 
 The autoencoder is that of the TU Delft poster on FedDisco with a VAE (after I. Higgins and others, "beta-VAE",
 ICLR 2017), averaged as in McMahan et al., AISTATS 2017. `loss` is reconstruction + eval_beta KL per row, with
-`reconstruction` and `kl` beside it; there is no accuracy. The experiment's `model` plays no part.
+`reconstruction` and `kl` beside it; there is no accuracy. The experiment's `model` plays no part. With the same
+settings it is stage (A) of FedDisco with a beta-VAE to the bit, so that a comparison of both trains it once.
 
     loss of a row = sum over pixels (x - x')^2 + beta 0.5 sum(mu^2 + s^2 - 1 - ln s^2)
 
@@ -21,6 +22,7 @@ from potluck.parts.autoencoder import Autoencoder
 from potluck.roles import Architecture, ByRows, Everything, Objective, Plain, Replace, Server, Weigh
 
 VAE = Autoencoder()
+STREAM = "vae"
 FIT = Fit(optimizer="adam", lr=1e-3, batch=64, epochs=10)
 
 
@@ -35,8 +37,9 @@ def fedvae(
 ) -> Algorithm:
     """Average a beta-VAE (Higgins et al., ICLR 2017) over clients; scored by its own loss, not by accuracy."""
     return averaging(
-        "fedvae", rounds, fit, weigh, objective, server, Everything(), bn_buffers, architecture=vae
-    )
+        "fedvae", rounds, fit, weigh, objective, server, Everything(), bn_buffers,
+        architecture=vae, stream=STREAM, judged=True,
+    )  # fmt: skip
 
 
 def wire(model: Model) -> tuple[int, int]:

@@ -54,8 +54,9 @@ class Experts(Stage[Clustered, Panel, Update]):
     rounds: int = 10
     stream: str = "train"
 
+    judged: bool = True
+
     whole_tables: ClassVar[bool] = True
-    judged: ClassVar[bool] = True
     messages: ClassVar[tuple[type, ...]] = (Clustered, Sorted, Global, Update, Panel)
 
     @property
