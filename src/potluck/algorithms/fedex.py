@@ -71,7 +71,7 @@ def fedex(
     plain = Average(1, fit, bn_buffers=bn_buffers, train_on=train_on, stream="warmup")
     sorting = Sorting(clusters, similarity_on, affinity_map, assign, empty_policy)
     before = WarmUp(plain, sorting, loss_head)
-    rule: Rule = "mean" if gate == "learned" else gate
+    rule: Rule = "online" if gate == "learned" else gate
     experts = Experts(average, expert_init, Gate(rule, w_init, t_mode), orders, loss_head, rounds)
     algorithm = Algorithm(
         (*weigh.before(), before, experts),
