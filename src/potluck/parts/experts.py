@@ -32,7 +32,7 @@ from potluck.table import Table
 from potluck.tree import finite
 
 ExpertInit = Literal["warm", "w0"]
-QUARTERS = 4
+MARKS = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 
 
 class Clustered(NamedTuple):
@@ -199,12 +199,12 @@ def _of_rules(raw: Floats, y: Tensor, start: Weights, order: Ints, gate: Gate) -
 
 
 def _over_time(said: Floats, start: Weights, gate: Gate) -> dict[str, float]:
-    """Return each expert's weight, mean over classes, after every quarter of the stream."""
-    out, now = {}, start
-    for quarter, part in enumerate(np.array_split(said, QUARTERS), start=1):
-        now = stream(part, now, gate.t_mode).after
+    """Return each expert's weight, mean over classes, after 1, 3, 10, 30, ... rows of the stream and after the last."""
+    out, now, seen = {}, start, 0
+    for rows in [*(mark for mark in MARKS if mark < len(said)), len(said)]:
+        now, seen = stream(said[seen:rows], now, gate.t_mode).after, rows
         for expert, weight in enumerate(now.table.mean(axis=1).tolist()):
-            out[f"gate/{expert}/weight/{100 * quarter // QUARTERS}"] = weight
+            out[f"gate/{expert}/weight/{rows}"] = weight
     return out
 
 
