@@ -44,7 +44,7 @@ FULL = Fit(lr=0.2, batch="all", epochs=2)
 GENTLE: Ratio = LogRatio(temp="D")
 QUICK: dict[str, Any] = {"density_rounds": 3, "local_chunks": 2, "patience": 1}
 MIXED: dict[str, Any] = {**QUICK, "density": Mixture(2), "ratio": GENTLE}
-DIGITS = 8
+DIGITS, DENSITY = 8, 1
 
 
 def binary(rows: int, ones: list[float], key: Key) -> Table:
@@ -67,8 +67,8 @@ def coins(algorithm: Algorithm, rows: int = 60, seed: int = 0) -> World:
 
 
 def densities(world: World) -> list[Any]:
-    """Return the states of the first stage, from round 0."""
-    return [step.states["server"] for step in play(world).steps if step.position == 0]
+    """Return the states of the pooled density, from round 0."""
+    return [step.states["server"] for step in play(world).steps if step.stage == "density"]
 
 
 def test_weights_of_one_are_fedavg_bit_for_bit(build: Build) -> None:
@@ -76,8 +76,9 @@ def test_weights_of_one_are_fedavg_bit_for_bit(build: Build) -> None:
     plain = play(build(fedavg(3, FULL), val=0, participation=0.7))
     assert same(disk.steps[-1].states["server"].params, plain.steps[-1].states["server"].params)
     assert set(map(float, disk.snapshots[-1][0]["row_weights"])) == {1.0}
-    marked = {(f.who, f.value) for f in disk.facts if f.what == "reason" and f.stage == "ratio"}
-    assert marked == {(f"client/{k}", "no_validation_rows") for k in range(3)}
+    marked = {(f.stage, f.who, f.value) for f in disk.facts if f.what == "reason"}
+    why = {"own_density": "no_validation_rows", "ratio": "no_own_density"}
+    assert marked == {(stage, f"client/{k}", reason) for k in range(3) for stage, reason in why.items()}
 
 
 def test_three_rounds_agree_with_the_oracle(build: Build, numbers: Numbers, oracle: Oracle) -> None:
@@ -107,9 +108,9 @@ def test_the_density_stops_early_and_its_best_model_goes_on() -> None:
     world = coins(feddisk(1, ratio=GENTLE, density_rounds=60, density_fit=Fit("adam", lr=0.05, epochs=6),
                           patience=2, local_chunks=1), rows=30)  # fmt: skip
     played = play(world)
-    states = [step.states["server"] for step in played.steps if step.position == 0]
+    states = [step.states["server"] for step in played.steps if step.stage == "density"]
     assert len(states) < 50, "it stopped"
-    model, sizes = world.model_of(0), [len(holder.train) for holder in world.federation.holders]
+    model, sizes = world.model_of(DENSITY), [len(holder.train) for holder in world.federation.holders]
 
     def loss(params: Any) -> float:
         means = [float(model.rows(params, h.val).double().mean()) for h in world.federation.holders]
@@ -120,7 +121,7 @@ def test_the_density_stops_early_and_its_best_model_goes_on() -> None:
     assert best == len(losses) - 3, "two rounds of patience"
     assert same(states[-1].best, states[best].params)
     assert states[-1].watch.loss == pytest.approx(losses[best])
-    ratio = next(step.states["server"] for step in played.steps if step.position == 1)
+    ratio = next(step.states["server"] for step in played.steps if step.stage == "ratio")
     assert same(ratio.density, states[best].params)
     assert ratio.total == sum(sizes)
 
@@ -134,20 +135,20 @@ def test_an_averaged_made_is_still_a_distribution() -> None:
     world = coins(feddisk(1, **QUICK))
     state = densities(world)[-1]
     rows = torch.tensor(list(itertools.product([0.0, 1.0], repeat=DIGITS)))
-    module: Any = world.model_of(0).load(state.params).eval()
+    module: Any = world.model_of(DENSITY).load(state.params).eval()
     with torch.no_grad():
         assert float(module.log_prob(rows).double().exp().sum()) == pytest.approx(1, abs=1e-5)
 
 
 def test_masks_travel_as_seed_and_digest_and_others_are_refused() -> None:
     world = coins(feddisk(1, density=Made((6,), mask_seed=5), **QUICK))
-    stage = world.stage(0)
-    view = stage.view(stage.init(world.site(0, "server"), None).state, 0)
+    stage = world.stage(DENSITY)
+    view = stage.view(stage.init(world.site(DENSITY, "server"), None).state, 0)
     assert int(view.extra["mask_seed"]) == 5
     assert nbytes(view.extra) == 24
-    assert not visit(world, Call("local", 0, 1, 0, view)).failed
+    assert not visit(world, Call("local", DENSITY, 1, 0, view)).failed
     other = coins(feddisk(1, density=Made((6,), mask_seed=6), **QUICK))
-    assert "masks are not those of the shared MADE" in visit(other, Call("local", 0, 1, 0, view)).failed
+    assert "masks are not those of the shared MADE" in visit(other, Call("local", DENSITY, 1, 0, view)).failed
 
 
 def test_the_papers_estimator_cannot_see_what_independent_inputs_differ_in() -> None:
@@ -172,9 +173,7 @@ def test_the_papers_estimator_cannot_see_what_independent_inputs_differ_in() -> 
 def test_whoever_misses_the_weighing_trains_with_ones(build: Build) -> None:
     world = dataclasses.replace(build(feddisk(2, FULL, **MIXED), [6] * 9), faults=Faults(lost=0.4))
     played = play(world)
-    reasons = {
-        f.who for f in played.facts if f.stage == "ratio" and f.what == "reason" and f.value == "unweighted"
-    }
+    reasons = {f.who for f in played.facts if f.what == "reason" and f.value == "unweighted"}
     without = {f"client/{k}" for k, memory in played.snapshots[-1].items() if "row_weights" not in memory}
     assert reasons == without
     assert 0 < len(without) < 9
@@ -191,7 +190,7 @@ def test_empty_single_row_and_single_class_clients(ratio: Ratio) -> None:
     weights = {k: memory["row_weights"] for k, memory in played.snapshots[-1].items()}
     assert [len(weights[k]) for k in range(5)] == [20, 0, 1, 2, 12]
     assert float(weights[2]) == 1.0
-    reasons = {(f.who, f.value) for f in played.facts if f.what == "reason" and f.stage == "ratio"}
+    reasons = {(f.who, f.value) for f in played.facts if f.what == "reason"}
     assert {("client/2", "single_row"), ("client/3", "no_validation_rows")} <= reasons
     for k in (0, 4):
         assert float(weights[k].mean()) == pytest.approx(1, abs=1e-5)
@@ -251,6 +250,19 @@ def test_the_pool_is_a_sample_of_all_rows() -> None:
     assert pool.sizes == {0: 60, 1: 60}
 
 
+def test_own_densities_stay_until_the_rows_are_weighed_and_depend_on_rows_alone() -> None:
+    world = coins(feddisk(1, **QUICK))
+    twins = dataclasses.replace(world.federation, holders=[world.federation.holders[0]] * 2)
+    played = play(dataclasses.replace(world, federation=twins))
+    after = {step.stage: memories for step, memories in zip(played.steps, played.snapshots, strict=True)}
+    assert set(after["own_density"][0]) == {"own_density"}
+    assert not after["train"][0]["own_density"]
+    assert torch.equal(*(after["train"][k]["row_weights"] for k in (0, 1)))
+    crossed = [f.value for f in played.facts if f.stage == "own_density" and f.what.startswith("bytes/")]
+    assert crossed
+    assert not any(crossed)
+
+
 def test_from_a_configuration() -> None:
     table = {
         "name": "disk",
@@ -261,7 +273,7 @@ def test_from_a_configuration() -> None:
         },
     }
     made = experiment(table)
-    stage: Any = made.build_algorithm().stages[1]
+    stage: Any = made.build_algorithm().stages[2]
     assert stage.ratio == Paper(5.0, "prob", Judge(epochs=3))
     assert stage.density == Mixture(3)
     assert experiment(made.resolved()).digest() == made.digest()
@@ -309,7 +321,7 @@ def test_given_initial_weights_are_the_classifiers_not_the_densitys() -> None:
     steps = play(dataclasses.replace(world, initial=given)).steps
     first = {step.stage: step.states["server"] for step in steps if step.round == 0}
     assert same(first["train"].params, given)
-    assert same(first["density"].params, play(world).steps[0].states["server"].params)
+    assert same(first["density"].params, densities(world)[0].params)
 
 
 def test_the_extreme_rows_can_be_drawn_in_simulation(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """FedDisk: a client's rows count by how much likelier they are among everybody's rows than among its own.
 
 Nguyen, Wu and Chang, "Federated learning for distribution skewed data using sample weights", IEEE Transactions
-on Artificial Intelligence 2024. Three stages: (1) a federated density p (MADE), stopped early; (2) every client
-trains a density q_k of its own and weighs its rows; (3) averaging with weighted losses.
+on Artificial Intelligence 2024. Four stages: (1) every client trains a density q_k of its own; (2) a federated
+density p (MADE), stopped early; (3) every client weighs its rows; (4) averaging with weighted losses.
 
     alpha_kj = p(x_kj) / q_k(x_kj), clipped to [1/clip, clip], divided by the client's mean
     loss of client k:  (1 / N_k) sum_j alpha_kj l(g(x_kj), y_kj)
@@ -13,7 +13,8 @@ ratios. FedDiskAb ("raw") compares rows with a pool of all clients' rows: an upp
 Deviations: masks come from a shared seed (the authors' code averages weights under different masks); density
 validation uses the client's validation rows, not its test rows; alpha is normalised; the densities' optimiser
 is that of the authors' code (Adam), the rest is descent with rate 0.01 as in the text.
-Wire: a MADE down and up and one loss up in (1), the MADE down in (2), as FedAvg in (3). State: the row weights.
+Wire: nothing in (1), a MADE down and up and one loss up in (2), the MADE down in (3), as FedAvg in (4). State: the
+own density until it is used, then the row weights.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from potluck.parts.density_ratio import DensityRatio
 from potluck.parts.early_stop import NoBetter
 from potluck.parts.judge import Judge
 from potluck.parts.likelihood import Likelihood
+from potluck.parts.own_density import OwnDensity
 from potluck.parts.ratio import Paper, Ratio, Raw
 from potluck.parts.row_pool import RowPool
 from potluck.parts.row_weighted import RowWeighted
@@ -65,7 +67,7 @@ def feddisk(
     The pooled density trains for at most `density_rounds`, a client's own for at most `local_chunks` times
     `local_fit.epochs`; both stop after `patience` looks at the validation rows that show nothing better.
     """
-    first: Stage[Any, Any, Any] = Average(
+    first = Average(
         density_rounds,
         density_fit,
         objective=Likelihood(density),
@@ -73,9 +75,10 @@ def feddisk(
         architecture=density,
         stop=NoBetter(patience),
     )
-    second = DensityRatio(ratio, density, local_fit, local_chunks, patience)
+    own = OwnDensity(density, local_fit, local_chunks, patience)
+    before = (RowPool(),) if ratio.leaks else (own, first)
     return _behind(
-        (RowPool() if ratio.leaks else first, second),
+        (*before, DensityRatio(ratio, density)),
         "feddisk",
         rounds,
         fit,

@@ -1,10 +1,10 @@
-"""One weight per row, alpha = p(x) / q_k(x), computed where the rows are: FedDisk's phases 1a and 1c.
+"""One weight per row, alpha = p(x) / q_k(x), computed where the rows are: FedDisk's phase 1c.
 
 Nguyen, Wu and Chang, "Federated learning for distribution skewed data using sample weights", IEEE TAI 2024.
-Every client is shown the pooled density, trains a density of its own, and asks an estimator (`ratio.py`) how
-much likelier each of its rows is under the pooled one. The weights stay in its memory; nothing is sent.
-Both densities start alike at all clients, and the judge draws the same numbers everywhere, so that a client's
-weights depend on its rows and not on its number.
+Every client is shown the pooled density, and asks an estimator (`ratio.py`) how much likelier each of its rows is
+under it than under the client's own density (`own_density.py`). The weights stay in its memory, in place of its
+density; nothing is sent. The judge draws the same numbers everywhere, so that a client's weights depend on its
+rows and not on its number.
 Log: a histogram of ln(alpha), the positions of the most and least wanted rows, the share of rows that the
 weights amount to, and the bound on what the pooled density tells of the client (`privacy_bound.py`): finite
 for rows on a grid of bytes only. A client that misses this stage trains with all weights one ("unweighted").
@@ -16,21 +16,18 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from potluck.average import Global
 from potluck.core import Client, Inbox, Merged, Reply, Site, Stage, Value
 from potluck.errors import BadInputError
-from potluck.learn import Fit
 from potluck.model import Model
 from potluck.models.density import Density
 from potluck.parts.density_model import Made
-from potluck.parts.likelihood import refuse_rows
-from potluck.parts.local_density import fitted
+from potluck.parts.own_density import OWN
 from potluck.parts.privacy_bound import row_entropy
 from potluck.parts.ratio import Paper, Ratio, RowWeights
 from potluck.parts.row_pool import Pool
@@ -52,13 +49,10 @@ class Pooled(NamedTuple):
 
 @dataclass(frozen=True)
 class DensityRatio(Stage[Pooled, Pooled, None]):
-    """Ask all clients to weigh their rows; `fit.epochs` is how long to train between two looks at validation rows."""
+    """Ask all clients to weigh their rows."""
 
     ratio: Ratio = field(default_factory=Paper)
     density: Architecture = field(default_factory=Made)
-    fit: Fit = field(default_factory=lambda: Fit("adam", lr=1e-3, epochs=5))
-    chunks: Annotated[int, Field(ge=1)] = 100
-    patience: Annotated[int, Field(ge=1)] = 3
     rounds: int = 1
     stream: str = "ratio"
 
@@ -87,41 +81,31 @@ class DensityRatio(Stage[Pooled, Pooled, None]):
         return state
 
     def local(self, view: Pooled, client: Client) -> Reply[None]:
-        """Train the own density, and weigh every row."""
-        if len(client.train) < 2:
-            weights, log = self.ratio(client.train.x, None, None, None, client.birth), dict[str, Value]()
-        else:
-            weights, log = self._weighed(view, client)
+        """Weigh every row."""
+        weights, log = self._weighed(view, client)
         log |= described(weights.alpha, self.ratio.clip) if len(client.train) else {}
         log |= {"reason": weights.note} if weights.note else {}
         log |= leaked(client.train.x, view.total)
-        return Reply(None, keep={ROW_WEIGHTS: weights.alpha}, log=log)
+        keep: dict[str, Tensor | Params] = {ROW_WEIGHTS: weights.alpha}
+        if OWN in client.memory:
+            keep[OWN] = {}
+        return Reply(None, keep=keep, log=log)
 
     def _weighed(self, view: Pooled, client: Client) -> tuple[RowWeights, dict[str, Value]]:
+        x, model, own = client.train.x, client.model, client.memory.get(OWN)
+        if len(x) < 2:
+            return self.ratio(x, None, None, None, client.birth), {}
         if self.ratio.leaks:
             if view.rows is None or not len(view.rows):
-                return RowWeights(torch.ones(len(client.train)), "no_pooled_rows"), {}
-            return self.ratio(client.train.x, None, None, view.rows, client.birth), {}
-        model = client.model
-        refuse_rows(model.module, client)
-        own = fitted(
-            model,
-            client.first(),
-            self.fit,
-            client.train,
-            client.val,
-            client.key / "density",
-            chunks=self.chunks,
-            patience=self.patience,
-        )
-        log: dict[str, Value] = {"density/loss": own.loss, "density/epochs": own.chunks * self.fit.epochs}
-        if own.note:
-            return RowWeights(torch.ones(len(client.train)), own.note), log
-        log["density/pooled_loss"] = float(model.rows(view.density, client.val).double().mean())
+                return RowWeights(torch.ones(len(x)), "no_pooled_rows"), {}
+            return self.ratio(x, None, None, view.rows, client.birth), {}
+        if not own:
+            return RowWeights(torch.ones(len(x)), "no_own_density"), {}
+        loss = float(model.rows(view.density, client.val).double().mean())
         everyone = copy.deepcopy(model.load(view.density).eval())
-        mine = model.load(own.params).eval()
-        found = self.ratio(client.train.x, _density(mine), _density(everyone), None, client.birth)
-        return found, log
+        mine = model.load(own).eval()
+        weights = self.ratio(x, _density(mine), _density(everyone), None, client.birth)
+        return weights, {"density/pooled_loss": loss}
 
     def merge(self, state: Pooled, inbox: Inbox[None]) -> Merged[Pooled]:
         """Note who has no weights; the state stays as it is."""
