@@ -39,10 +39,28 @@ def test_every_scenario_on_the_page_is_an_experiment(generator: ModuleType) -> N
         assert experiment(tomllib.loads(block)).name.startswith("sc-")
 
 
-def test_every_scenario_has_its_picture(generator: ModuleType) -> None:
-    named = re.findall(r"\]\((pictures/scenarios/[a-z0-9-]+\.svg)\)", generator.PAGE.read_text())
-    assert len(named) == 16
+def test_every_scenario_has_its_pictures_and_the_command_that_writes_them(generator: ModuleType) -> None:
+    text = generator.PAGE.read_text()
+    named = re.findall(r"\]\((pictures/scenarios/[a-z0-9-]+\.svg)\)", text)
+    assert len(set(named)) == len(named) == 17
+    assert {DOCS / name for name in named} == set(generator.PICTURES.glob("*.svg"))
     for name in named:
-        picture = DOCS / name
-        assert picture.stat().st_size < 120_000
-        assert "prefers-color-scheme" in picture.read_text()
+        picture = (DOCS / name).read_text()
+        assert len(picture) < 120_000
+        assert "prefers-color-scheme" in picture
+    commands = re.findall(r"\$ potluck skew (sc-\d+)\.toml --out \1    # (.*)", text)
+    shown = [written.replace("/skew-", "-") for _, files in commands for written in files.split()]
+    assert shown == [Path(name).name for name in named]
+
+
+def test_the_page_can_be_made_with_the_others(
+    generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = generator.PAGE.read_text()
+    monkeypatch.setattr(generator, "PICTURES", tmp_path)
+    monkeypatch.setattr(generator, "PAGE", tmp_path / "scenarios.md")
+    monkeypatch.setattr("sys.argv", ["docs/make.py"])
+    generator.main()
+    assert (tmp_path / "scenarios.md").read_text() == kept
+    for picture in tmp_path.glob("*.svg"):
+        assert picture.read_text() == (DOCS / "pictures" / "scenarios" / picture.name).read_text()

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from potluck.data.dataset import Dataset
-from potluck.federation import Labels, Partition, Split, build
+from potluck.federation import Federation, Labels, Partition, Shift, Split, build
 from potluck.key import Key
 from potluck.partition import Dirichlet, Iid, Niid2, Quantity
 from potluck.partition.manifest import histogram
@@ -21,6 +21,14 @@ LABELS = Labels(np.repeat(np.arange(10), 5000), 10)
 
 def advice_on(scheme: Partition, seed: int = 0) -> Advice:
     return advise(from_histogram(histogram(LABELS, scheme(LABELS, Key.root(seed)))))
+
+
+def columns(rows: int, scheme: Partition, seed: int, *shifts: Shift) -> Federation:
+    """Federate rows of three columns whose means differ between six classes."""
+    draw = np.random.default_rng(seed)
+    y = draw.integers(0, 6, rows)
+    x = (draw.normal(size=(rows, 3)) + y[:, None] * [1, -2, 0]).astype(np.float32)
+    return build(Dataset("columns", x, y, 6), scheme, list(shifts), Split(), Key.root(seed))
 
 
 def first(advice: Advice, many: int = 3) -> list[str]:
@@ -42,6 +50,18 @@ def test_the_floor_is_not_taken_for_skew(rows: int, classes: int) -> None:
     for clients in (10, 100):
         counts = draw.multinomial(rows, np.full(classes, 1 / classes), size=clients)
         assert advise(from_histogram(counts)).kinds == ()
+
+
+@pytest.mark.parametrize(("rows", "clients"), [(200, 2), (200, 10), (1000, 50), (2000, 100)])
+def test_the_floor_of_the_inputs_is_not_taken_for_skew(rows: int, clients: int) -> None:
+    for seed in range(4):
+        assert advise(describe(columns(rows, Iid(clients=clients), seed))).kinds == ()
+
+
+def test_label_skew_of_a_table_is_not_taken_for_feature_skew() -> None:
+    assert advise(describe(columns(3000, Niid2(), 0))).kinds == ("label", "unbiased")
+    noisy = advise(describe(columns(3000, Iid(clients=30), 0, Noise(variance=2.0))))
+    assert noisy.kinds == ("feature",)
 
 
 @pytest.mark.parametrize("seed", range(3))

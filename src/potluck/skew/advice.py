@@ -26,6 +26,9 @@ STRONG_KL = 0.5
 FLOORS = 2.0
 """How many times the chance level (C - 1) / 2 n_k the mean KL must reach."""
 
+ERRORS = 4.0
+"""How many standard errors of the mean KL by chance it must lie above that level (few clients, few classes)."""
+
 SIZE_CV = 0.5
 """Coefficient of variation of sizes from which quantity skew is worth acting on."""
 
@@ -35,7 +38,10 @@ NOISE = 0.15
 SHIFT = 0.015
 """Mean shift of the class means in units of the variance within classes."""
 
-CHANCE = 2.0
+JITTER = 5.0
+"""How many standard errors of the noise that range must reach: twice what normal errors alone give (2.56)."""
+
+CHANCE = 4.0
 """How many times its chance level, averaged over clients as chance is, the mean shift must reach."""
 
 UNBIASED = 0.1
@@ -112,7 +118,7 @@ def _nothing(skew: Skew) -> str:
 
 def _label(skew: Skew) -> list[Finding]:
     """Judge KL(q_k || P) against chance, and look for one unbiased client among biased ones."""
-    if skew.mean_kl < LABEL_KL + skew.mean_floor or skew.mean_kl < FLOORS * skew.mean_floor:
+    if skew.mean_kl < max(LABEL_KL + skew.mean_floor, _reach(skew) * skew.mean_floor):
         return []
     strength = "strong" if skew.mean_kl >= STRONG_KL else "moderate"
     found = [
@@ -133,6 +139,12 @@ def _label(skew: Skew) -> list[Finding]:
             )
         )
     return found
+
+
+def _reach(skew: Skew) -> float:
+    """Return how many times its chance level the mean KL must reach: 2 n_k KL is about chi-square(C - 1)."""
+    free = max(int((skew.rows > 0).sum()) - 1, 1) * max(int((skew.counts.sum(axis=0) > 0).sum()) - 1, 1)
+    return max(FLOORS, 1 + ERRORS * float(np.sqrt(2 / free)))
 
 
 def _unbiased(skew: Skew) -> tuple[Ints, float]:
@@ -168,7 +180,7 @@ def _feature(skew: Skew) -> list[Finding]:
         return []
     low, high = (float(value) for value in np.nanpercentile(inputs.noise, [10, 90]))
     found = []
-    if high - low > NOISE * max(inputs.spread, 1e-12):
+    if high - low > max(NOISE * inputs.spread, JITTER * inputs.jitter, 1e-12):
         found.append(
             Finding(
                 "feature", f"feature skew: noise differs between clients (deviation {low:.3f} to {high:.3f})"
@@ -176,7 +188,7 @@ def _feature(skew: Skew) -> list[Finding]:
         )
     shifts = inputs.shift[np.isfinite(inputs.shift)]
     shift = float(shifts.mean())
-    if shift > max(SHIFT, CHANCE * inputs.chance / np.sqrt(len(shifts))):
+    if shift > max(SHIFT, CHANCE * inputs.chance / np.sqrt(max(len(shifts) - 1, 1))):
         found.append(
             Finding(
                 "feature",

@@ -29,6 +29,8 @@ BARS = 150
 WIDE = 9.0
 SHOWN_CLIENTS = 10
 SHOWN_ROWS = 12
+NEGLIGIBLE = 0.15
+"""The scale of the noise reaches at least this share of the inputs' own deviation, so that traces look like traces."""
 
 
 def figures(skew: Skew, federation: Federation | None = None) -> Mapping[str, Figure]:
@@ -115,7 +117,7 @@ def inputs(measured: Features) -> Figure:
     colours = [GROUPS[(int(group) - 1) % len(GROUPS)] if group else "#8a8f98" for group in measured.groups]
     title = "noise of the inputs (standard deviation)"
     for axes, values, least, name in (
-        (upper, measured.noise, 1e-3, title),
+        (upper, measured.noise, NEGLIGIBLE * measured.spread, title),
         (
             lower,
             np.maximum(measured.shift, 0),

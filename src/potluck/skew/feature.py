@@ -3,7 +3,8 @@
 `noise`: the standard deviation of white noise per client, comparable across clients. Images: the residual
 of a mask that cancels planes, sigma = median |residual| / (0.6745 * 6) (after Immerkaer, CVIU 1996; the
 median makes it robust against edges). Other inputs: the root of the mean within-class variance of the
-columns.
+columns. `jitter` is how far such an estimate is off by chance: its standard error, taken from how much the
+rows of a client differ, as the root mean square over clients.
 
 `shift`: how far a client's class means lie from everybody's, class by class so that label skew does not
 count: sum_c n_kc/n_k |m_kc - m_c|^2 / v, with v the variance within classes and clients, less what chance
@@ -18,10 +19,10 @@ none.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.sparse.csgraph import shortest_path
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
@@ -35,6 +36,8 @@ Ints = npt.NDArray[np.int64]
 Means = npt.NDArray[np.float32]
 
 ROWS = 512
+MEDIAN = 1.2533
+"""Standard error of a median over that of a mean, sqrt(pi / 2) for normal values."""
 GRID = 7
 COLUMNS = 256
 CLIENTS = 200
@@ -42,9 +45,10 @@ CLIENTS = 200
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What the inputs say: an entry a client, NaN if it is empty; `spread` is the inputs' own deviation.
+    """What the inputs say: an entry a client, NaN if it has too few rows; `spread` is the inputs' own deviation.
 
-    `chance` is the mean size of what was taken off the shifts because chance alone gives it.
+    `chance` is the mean size of what was taken off the shifts because chance alone gives it; `jitter` is the
+    standard error of the noise (infinite if no client has rows enough to tell).
     """
 
     noise: Floats
@@ -52,6 +56,23 @@ class Features:
     groups: Ints
     spread: float
     chance: float
+    jitter: float
+
+
+class Level(NamedTuple):
+    """One client's noise and the standard error of that estimate."""
+
+    value: float
+    error: float
+
+
+class Cells(NamedTuple):
+    """Of one client: counts and means by class, squares around the means by column, and their mean by row."""
+
+    counts: Ints
+    means: Means
+    squares: Floats
+    rows: Floats
 
 
 def features(federation: Federation) -> Features | None:
@@ -62,19 +83,23 @@ def features(federation: Federation) -> Features | None:
         return None
     image = federation.shape if len(federation.shape) in (2, 3) and min(federation.shape[-2:]) >= 3 else None
     classes = federation.classes or 1
-    noise = np.array([_noise(table, image) if len(table) else np.nan for table in tables])
     cells = [_cells(table, image, classes, federation.classes is not None) for table in tables]
-    counts = np.stack([cell[0] for cell in cells])
-    means = np.stack([cell[1] for cell in cells])
-    within = np.stack([cell[2] for cell in cells]).sum(axis=0) / max(1, int((counts - (counts > 0)).sum()))
+    levels = [
+        _deviation(cell) if image is None else _grain(table, image)
+        for table, cell in zip(tables, cells, strict=True)
+    ]
+    counts, means = np.stack([cell.counts for cell in cells]), np.stack([cell.means for cell in cells])
+    within = np.stack([cell.squares for cell in cells]).sum(axis=0)
+    within /= max(1, int((counts - (counts > 0)).sum()))
     del cells
-    spread = float(np.mean([float(table.x.std(unbiased=False)) for table in filled]))
+    spread = float(np.mean([_spread(table, image is None) for table in filled]))
     scale = float(within.sum()) or 1.0
     shift, chance = _shift(counts, means, scale)
     groups = np.zeros(len(tables), dtype=np.int64)
     if 2 < len(tables) <= CLIENTS:
         groups = clusters(_distances(counts, means, scale), counts.sum(axis=1) > 0)
-    return Features(noise, shift, groups, spread, chance)
+    noise = np.array([level.value for level in levels])
+    return Features(noise, shift, groups, spread, chance, _jitter([level.error for level in levels]))
 
 
 def sample(holder: Holder, rows: int = ROWS) -> Table:
@@ -83,28 +108,55 @@ def sample(holder: Holder, rows: int = ROWS) -> Table:
     return part.take(slice(0, rows))
 
 
-def _noise(table: Table, image: tuple[int, ...] | None) -> float:
-    """Estimate the standard deviation of white noise in one client's rows."""
-    if image is None:
-        flat = table.x.reshape(len(table), -1).to(torch.float64)
-        return float(flat.var(dim=0, unbiased=False).mean().sqrt())
+def _spread(table: Table, columns: bool) -> float:
+    """Return the deviation of one client's inputs: of all pixels together, or within each column."""
+    return float(
+        table.x.reshape(len(table), -1).var(dim=0, unbiased=False).mean().sqrt()
+        if columns
+        else table.x.std(unbiased=False)
+    )
+
+
+def _grain(table: Table, image: tuple[int, ...]) -> Level:
+    """Estimate the white noise of one client's images from the residuals of the mask."""
+    if not len(table):
+        return Level(np.nan, np.nan)
     x = table.x.reshape(-1, *image[-2:])
     up = x[:, :-2] - 2 * x[:, 1:-1] + x[:, 2:]
-    residual = up[:, :, :-2] - 2 * up[:, :, 1:-1] + up[:, :, 2:]
-    return float(residual.abs().median()) / (0.6745 * 6)
+    residual = (up[:, :, :-2] - 2 * up[:, :, 1:-1] + up[:, :, 2:]).abs().reshape(len(table), -1) / (
+        0.6745 * 6
+    )
+    medians = np.asarray(residual.median(dim=1).values.numpy(), dtype=np.float64)
+    error = MEDIAN * medians.std(ddof=1) / np.sqrt(len(medians)) if len(medians) > 1 else np.nan
+    return Level(float(residual.median()), float(error))
 
 
-def _cells(
-    table: Table, image: tuple[int, ...] | None, classes: int, labelled: bool
-) -> tuple[Ints, Means, Floats]:
-    """Return per class the counts, the means of the coarse inputs, and the squares around them."""
+def _deviation(cell: Cells) -> Level:
+    """Return the root of the mean within-class variance; rows that make up their class's mean say nothing."""
+    free = int((cell.counts - (cell.counts > 0)).sum())
+    if free < 1:
+        return Level(np.nan, np.nan)
+    value = float(np.sqrt(cell.rows.sum() / free))
+    error = float(cell.rows.std(ddof=1)) * np.sqrt(len(cell.rows)) / free
+    return Level(value, error / (2 * value) if value else 0.0)
+
+
+def _jitter(errors: list[float]) -> float:
+    """Return the root mean square of the standard errors that are known."""
+    known = [error for error in errors if np.isfinite(error)]
+    return float(np.sqrt(np.mean(np.square(known)))) if known else float("inf")
+
+
+def _cells(table: Table, image: tuple[int, ...] | None, classes: int, labelled: bool) -> Cells:
+    """Summarise the coarse inputs of one client class by class."""
     z = _coarse(table.x, image)
     y = table.y.numpy() if labelled else np.zeros(len(table), dtype=np.int64)
     counts = np.bincount(y, minlength=classes).astype(np.int64)
     means = np.zeros((classes, z.shape[1]))
     np.add.at(means, y, z)
     means /= np.maximum(counts, 1)[:, None]
-    return counts, means.astype(np.float32), ((z - means[y]) ** 2).sum(axis=0)
+    squares = (z - means[y]) ** 2
+    return Cells(counts, means.astype(np.float32), squares.sum(axis=0), squares.mean(axis=1))
 
 
 def _coarse(x: Tensor, image: tuple[int, ...] | None) -> Floats:

@@ -131,6 +131,7 @@ def _thresholds() -> str:
     return (
         f"Label skew: mean KL at least {thresholds.LABEL_KL} nats above and {thresholds.FLOORS:g} times the level of "
         f"chance; strong from {thresholds.STRONG_KL}. Quantity skew: size CV from {thresholds.SIZE_CV}. Feature skew: "
-        f"noise that differs by more than {thresholds.NOISE} of the inputs' deviation, or class means shifted by more "
-        f"than {thresholds.SHIFT} of the variance within a class. Groups: silhouette from {SILHOUETTE}."
+        f"noise that differs by more than {thresholds.NOISE} of the inputs' deviation and {thresholds.JITTER:g} of its "
+        f"standard errors, or class means shifted by more than {thresholds.SHIFT} of the variance within a class and "
+        f"{thresholds.CHANCE:g} times chance. Groups: silhouette from {SILHOUETTE}."
     )

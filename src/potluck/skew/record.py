@@ -38,6 +38,7 @@ def record(skew: Skew, advice: Advice) -> Json:
         "shift": None if inputs is None else _list(inputs.shift),
         "input_spread": None if inputs is None else inputs.spread,
         "shift_by_chance": None if inputs is None else inputs.chance,
+        "noise_by_chance": None if inputs is None else _number(inputs.jitter),
         "groups": None if inputs is None else inputs.groups.tolist(),
         "kinds": list(advice.kinds),
         "findings": [finding._asdict() for finding in advice.findings],
