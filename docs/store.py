@@ -2,8 +2,8 @@
 
 The result and configuration are copied whole, the manifest but for folders in its command (`--out`, `--data-dir`).
 Of the records, rows about single clients and peers are kept
-for the last evaluated round of each stage only, but for what curves are drawn from, so that a page of records stays
-small enough for the repository.
+for the last evaluated round of each stage only (its last round if nothing is evaluated), but for what curves are drawn from, and images and latent codes of the
+first seed only, so that a page of records stays small enough for the repository.
 """
 
 from __future__ import annotations
@@ -27,12 +27,18 @@ def slim(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows to keep."""
     held = list(rows)
     last: dict[tuple[int, str], int] = {}
+    ends: dict[tuple[int, str], int] = {}
     for row in held:
+        place = (row["seed"], row["stage"])
+        ends[place] = max(ends.get(place, 0), row["round"])
         if row["what"].startswith(("test/", "global/")):
-            place = (row["seed"], row["stage"])
             last[place] = max(last.get(place, 0), row["round"])
+    last = {**ends, **last}
+    first = min((row["seed"] for row in held), default=0)
     for row in held:
-        if row["round"] == last.get((row["seed"], row["stage"]), row["round"]) or drawn(row):
+        if row["what"].startswith(("picture/", "latent/")) and row["seed"] != first:
+            continue
+        if row["round"] == last[row["seed"], row["stage"]] or drawn(row):
             yield row
 
 
@@ -44,6 +50,8 @@ def drawn(row: dict[str, Any]) -> bool:
         return bool(row["what"] == "global/accuracy")
     if row["what"].startswith("local/"):
         return bool(row["what"] in ("local/weighted/accuracy", "local/mean/accuracy", "local/min/accuracy"))
+    if row["what"] == "bytes/up/params":  # how large a stage's model is, and how often it crossed
+        return True
     return not (row["what"].startswith("bytes/") and row["what"].count("/") > 1)
 
 

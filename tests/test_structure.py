@@ -27,7 +27,9 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"algorithms"}),
 )
 """From the bottom up: a layer sees the ones below it, and itself where it is a package."""
-DRIVER = frozenset({"world", "visit", "memory", "rounds", "tape", "evaluate", "consensus", "topology"})
+DRIVER = frozenset(
+    {"world", "visit", "memory", "rounds", "tape", "evaluate", "exhibit", "consensus", "topology"}
+)
 OUTSIDE = frozenset({"run", "config", "api", "cli", "report", "skew", "progress", "laws"})
 SERVICES = frozenset({"random", "time", "os", "transport", "data", "record"})
 PURE = frozenset({"key", "tree", "table", "metrics", "descent"})

@@ -121,10 +121,9 @@ class Average(Stage[Global, Down, Update]):
             raise BadInputError(refusal)
         params, personal = site.first(), self.personal(site.model)
         shared = {name: leaf for name, leaf in params.items() if name not in personal}
-        server = self.server.start(site.model, shared)
         note = self.share.note(site.model)
         extra = self.objective.start(site.model, shared)
-        state = Global(shared, server, extra, past, self.stop.start(shared))
+        state = Global(shared, self.server.start(site.model, shared), extra, past, self.stop.start(shared))
         return Merged(state, {"note": note} if note else {})
 
     def view(self, state: Global, client: int) -> Down:
@@ -135,8 +134,7 @@ class Average(Stage[Global, Down, Update]):
         """Train from the given model on the own rows."""
         client = self.with_rows(client)
         model = client.model
-        given = self.assembled(view, client)
-        given = self.objective.enter(given, client)
+        given = self.objective.enter(self.assembled(view, client), client)
         plan = self.objective.plan(view.extra, given, client)
         before = self.stop.measure(model, given, client)
         trained = self.fit(
@@ -174,9 +172,8 @@ class Average(Stage[Global, Down, Update]):
     def merge(self, state: Global, inbox: Inbox[Update]) -> Merged[Global]:
         """Combine the answers and take the server's step."""
         extras, heard = Fold(), dict[int, Told]()
-        streaming = self.weigh.streams and self.server.streams and inbox.mixing is None
         answers: Iterator[Weighed] | list[Weighed]
-        if streaming:
+        if self.weigh.streams and self.server.streams and inbox.mixing is None:
             answers = (
                 self._weighed(sent, float(sent.message.rows), extras, heard) for sent in inbox.stream()
             )
@@ -214,19 +211,15 @@ class Average(Stage[Global, Down, Update]):
             extras.add(1.0, update.extra)
         return Weighed(sent.client, update.params, raw, float(update.rows))
 
-    def _moved(
-        self, state: Global, combined: Combined, extras: Fold, population: Sequence[int]
-    ) -> Merged[Global]:
+    def _moved(self, state: Global, combined: Combined, extras: Fold, crowd: Sequence[int]) -> Merged[Global]:
         mean, weights = combined.params, combined.weights
-        if self.bn_buffers == "pooled":
-            mean = pool_variances(mean, frozenset(mean))
-        mean = self.weigh.rescale(mean, state.params, list(weights), state.past, population)
+        mean = pool_variances(mean, frozenset(mean)) if self.bn_buffers == "pooled" else mean
+        mean = self.weigh.rescale(mean, state.params, list(weights), state.past, crowd)
         params, memory = self.server.step(state.params, mean, state.server)
         sums = extras.sums() if extras.total else None
-        extra = state.extra if sums is None else self.objective.settle(state.extra, sums, len(population))
+        extra = state.extra if sums is None else self.objective.settle(state.extra, sums, len(crowd))
         log: dict[str, Value] = {f"client/{client}/weight": weight for client, weight in weights.items()}
-        log["effective_clients"] = 1.0 / sum(weight * weight for weight in weights.values())
-        log["participants"] = len(weights)
+        log |= {"effective_clients": 1.0 / sum(w * w for w in weights.values()), "participants": len(weights)}
         return Merged(Global(params, memory, extra, state.past), log, combined.notes)
 
     def personal(self, model: Model) -> frozenset[str]:
@@ -258,14 +251,21 @@ class Average(Stage[Global, Down, Update]):
 
     def predict(self, view: Down, client: Client, x: Tensor) -> Tensor:
         """Return the class scores of the assembled model."""
-        own = "personal" in client.memory
-        return self.share.outputs(client.model, self.assembled(view, client), x, own=own)
+        params, own = self.assembled(view, client), "personal" in client.memory
+        return self.share.outputs(client.model, params, x, own=own)
 
     def score(self, view: Down, client: Client, table: Table) -> Tally:
         """Count hits and losses, or what else the model has for figures."""
         if client.model.figures is None:
             return super().score(view, client, table)
         return measure(client.model.figures, client.model, self.assembled(view, client), table)
+
+    def show(self, view: Down, client: Client, test: Table | None = None) -> Mapping[str, Value]:
+        """Return what the model has to show of the client's training rows, or of a test."""
+        if client.model.show is None:
+            return {}
+        module = client.model.load(self.assembled(view, client)).eval()
+        return client.model.show(module, client.train if test is None else test, client.key, test is not None)
 
 
 def averaging(

@@ -224,6 +224,10 @@ class Stage(ABC, Generic[S, V, M]):
 
         return evaluate(lambda x: self.predict(view, client, x), table, client.classes)
 
+    def show(self, view: V, client: Client, test: Table | None = None) -> Mapping[str, Value]:
+        """Return what a picture at the end could be drawn from: of a client, or of the site's model on a test."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Algorithm:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,7 @@ NORMS = (
 EVALUATION_BATCH = 500
 RowLoss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 RowFigures = Callable[[nn.Module, Tensor, Tensor], Mapping[str, Tensor]]
+Show = Callable[[nn.Module, Table, Key, bool], Mapping[str, Any]]
 
 
 def plain_loss(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -42,7 +44,8 @@ def plain_loss(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 class Model:
     """A network architecture; a module with `body` (features) and `head` (class scores).
 
-    `figures` scores a network that is no classifier: figures of merit by name, one number a row.
+    `figures` scores a network that is no classifier: figures of merit by name, one number a row. `show` says what
+    pictures could be drawn from at the end: of a client's rows, or, if told that the table is a test, of that.
     """
 
     factory: Callable[[], nn.Module]
@@ -50,6 +53,7 @@ class Model:
     shape: tuple[int, ...] = ()
     classes: int = 0
     figures: RowFigures | None = None
+    show: Show | None = None
 
     def init(self, key: Key) -> Params:
         """Draw initial parameters."""

@@ -14,6 +14,7 @@ from potluck.config import Experiment
 from potluck.data.places import Places
 from potluck.errors import BadInputError
 from potluck.evaluate import Scores, evaluate, facts, local, site_means
+from potluck.exhibit import exhibit
 from potluck.federation import Federation
 from potluck.memory import Memories
 from potluck.record import Records, RunDirectory, write_json
@@ -236,6 +237,7 @@ class SeedRun:
         fingerprint = digest(
             {"states": dict(step.states), "memories": self.memories.tree(), "scores": scores.tree()}
         )
+        self.records.write(self.seed, exhibit(self.world, self.topology, self.memories, step))
         final = {
             "fingerprint": fingerprint,
             **{name: _finite(value) for name, value in headline(scores).items()},

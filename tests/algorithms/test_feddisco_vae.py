@@ -35,7 +35,8 @@ from potluck.model import Model
 from potluck.models.vae import vae
 from potluck.parts.autoencoder import Autoencoder, ConvAutoencoder, autoencoder
 from potluck.parts.census import LabelCensus
-from potluck.parts.latent_census import Distance, LatentCensus, Latents, compared, encode
+from potluck.parts.latent_census import Distance, LatentCensus, Latents, compared
+from potluck.parts.latent_codes import encode
 from potluck.report import plot
 from potluck.report.page import write
 from potluck.roles import Told

@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 from torch import Tensor, nn
 
 from potluck.errors import BadInputError
+from potluck.key import Key
 from potluck.model import Model
 from potluck.models.vae import VAE, Width, conv_vae, vae, vae_loss
+from potluck.parts.latent_codes import described, distances, encode, monitor
+from potluck.parts.vae_pictures import pictures
 from potluck.roles import Architecture
+from potluck.table import Table
 
 Beta = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -62,7 +66,7 @@ class ConvAutoencoder(Architecture):
 
 
 def _model(made: Callable[[], VAE], given: Model, eval_beta: float) -> Model:
-    return Model(made, vae_loss, given.shape, given.classes, partial(figures, eval_beta))
+    return Model(made, vae_loss, given.shape, given.classes, partial(figures, eval_beta), show)
 
 
 def figures(eval_beta: float, module: nn.Module, x: Tensor, y: Tensor) -> Mapping[str, Tensor]:
@@ -73,6 +77,17 @@ def figures(eval_beta: float, module: nn.Module, x: Tensor, y: Tensor) -> Mappin
         "reconstruction": found.reconstruction,
         "kl": found.kl.sum(dim=1),
     }
+
+
+def show(module: nn.Module, table: Table, key: Key, test: bool) -> Mapping[str, Any]:
+    """Return a client's codes and how far they lie from N(0, I); of a test the monitor of collapse and pictures."""
+    network = autoencoder(module)
+    code = encode(network, table)
+    if test:
+        return {**monitor(code), **pictures(network, table, key)}
+    z = network.reparameterise(code, (key / "latent").torch())
+    far = distances(z)
+    return {**described(z, code, far), "discrepancy": float(far.mean())}
 
 
 def autoencoder(module: nn.Module) -> VAE:

@@ -22,17 +22,15 @@ from potluck.average import Global
 from potluck.core import Client, Inbox, Merged, Reply, Site, Stage, Value
 from potluck.errors import BadInputError
 from potluck.key import Key
-from potluck.model import EVALUATION_BATCH, Model
-from potluck.models.vae import VAE, Code, collapsed, divergence
+from potluck.model import Model
+from potluck.models.vae import VAE, Code
 from potluck.parts.autoencoder import Autoencoder, autoencoder, encoder_leaves
-from potluck.parts.wasserstein import w1_to_normal
+from potluck.parts.latent_codes import described, distances, encode
 from potluck.roles import Architecture
-from potluck.table import Table
 from potluck.tree import Params
 
 Source = Literal["sample", "mean"]
 Norm = Literal["raw", "sum1"]
-MOST_POINTS = 200
 
 
 class Latents(NamedTuple):
@@ -100,9 +98,8 @@ class LatentCensus(Stage[Latents, Encoder, Distance]):
         vae = autoencoder(model.load(filled).eval())
         code = encode(vae, client.train)
         z = self.latents(vae, code, client.key)
-        distances = w1_to_normal(z.numpy())
-        log = _log(z, divergence(code), torch.from_numpy(distances)) if len(z) else {}
-        return Reply(Distance(float(distances.mean()), rows), log=log)
+        far = distances(z)
+        return Reply(Distance(float(far.mean()), rows), log=described(z, code, far))
 
     def latents(self, vae: VAE, code: Code, key: Key) -> Tensor:
         """Return one latent code a row."""
@@ -110,16 +107,16 @@ class LatentCensus(Stage[Latents, Encoder, Distance]):
 
     def merge(self, state: Latents, inbox: Inbox[Distance]) -> Merged[Latents]:
         """Collect the distances; an answer without one is left out."""
-        distances, rows, notes = dict(state.distances), dict(state.rows), dict[int, str]()
+        heard, rows, notes = dict(state.distances), dict(state.rows), dict[int, str]()
         for client, message in inbox.stream():
             held = message.rows if self.rows_too else 0
             if not message.distance >= 0 or held is None or held < 0:
                 notes[client] = "bad_message"
                 continue
-            distances[client] = message.distance
+            heard[client] = message.distance
             rows |= {client: held} if self.rows_too else {}
-        log: dict[str, Value] = {f"client/{client}/discrepancy": found for client, found in distances.items()}
-        return Merged(Latents({}, distances, rows), {**log, "told": len(distances)}, notes)
+        log: dict[str, Value] = {f"client/{client}/discrepancy": found for client, found in heard.items()}
+        return Merged(Latents({}, heard, rows), {**log, "told": len(heard)}, notes)
 
 
 def compared(told: Sequence[float], norm: Norm, center: bool) -> Tensor:
@@ -133,25 +130,3 @@ def compared(told: Sequence[float], norm: Norm, center: bool) -> Tensor:
         found = found - found[known].min()
     total = found[known].sum()
     return found / total if norm == "sum1" and total > 0 else found
-
-
-def encode(vae: VAE, table: Table) -> Code:
-    """Return the posterior of every row, without gradients."""
-    with torch.no_grad():
-        if not len(table):
-            return vae.encode(table.x)
-        parts = [vae.encode(x) for x in torch.split(table.x, EVALUATION_BATCH)]
-    return Code(torch.cat([part.mean for part in parts]), torch.cat([part.log_sigma for part in parts]))
-
-
-def _log(z: Tensor, kl: Tensor, distances: Tensor) -> dict[str, Value]:
-    """Return what stays in the client's log: figures by dimension, and at most 200 codes to draw."""
-    step = -(-len(z) // MOST_POINTS)
-    shown = z[::step, :2].double().round(decimals=4)
-    return {
-        "w1": distances,
-        "kl": kl.mean(dim=0),
-        "collapsed": int(collapsed(kl).sum()),
-        "latent/across": shown[:, 0],
-        "latent/up": shown[:, -1],
-    }

@@ -13,6 +13,7 @@ from pathlib import Path
 from potluck.report import page_results
 from potluck.report.markup import text
 from potluck.report.notes import notes
+from potluck.report.page_autoencoder import autoencoders
 from potluck.report.page_clusters import clustering
 from potluck.report.page_cost import effective_costs
 from potluck.report.page_data import payload
@@ -53,6 +54,7 @@ def _page(runs: Sequence[Run], title: str, drawn: Iterable[Path]) -> str:
             page_results.clients(runs),
             page_results.dynamics(runs),
             clustering(runs),
+            autoencoders(runs),
             page_results.costs(runs),
             effective_costs(runs),
             row_weights(runs),

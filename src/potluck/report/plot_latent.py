@@ -52,10 +52,16 @@ def latent(runs: Sequence[Run]) -> Figure | None:
     return canvas
 
 
+def stage_of(run: Run) -> str:
+    """Return the first stage whose clients wrote codes down: the one that weights come from, else the last one."""
+    there = run.records.stage.codes[run.records.what.equals("latent/across")]
+    return run.records.stage.names[there[0]] if len(there) else ""
+
+
 def codes(run: Run, seed: int) -> Mapping[int, Codes]:
     """Return the codes that the clients wrote down, by client."""
     records = run.records
-    mine = records.who.starts("client/") & (records.seed == seed)
+    mine = records.who.starts("client/") & (records.seed == seed) & records.stage.equals(stage_of(run))
     lists: dict[str, dict[int, Floats]] = {}
     for what in ("latent/across", "latent/up"):
         places = np.flatnonzero(mine & records.what.equals(what)).tolist()

@@ -17,6 +17,7 @@ from potluck.report.plot_costs import costs
 from potluck.report.plot_curves import QUANTITIES, curves, sites
 from potluck.report.plot_graph import graph
 from potluck.report.plot_latent import latent
+from potluck.report.plot_pictures import pictures
 from potluck.report.read import Run, open_runs
 
 Drawn = Callable[[Sequence[Run]], Figure | None]
@@ -30,6 +31,7 @@ PLOTS: Mapping[str, Drawn] = {
     "clusters": clusters,
     "costs": costs,
     "latent": latent,
+    "pictures": pictures,
 }
 
 
