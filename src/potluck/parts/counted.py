@@ -8,7 +8,6 @@ the mean of the labels is kept, and their variance to within a quarter of a squa
 
 from __future__ import annotations
 
-import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -43,13 +42,6 @@ class Counted(NamedTuple):
     def variance(self) -> float:
         """Return the variance of the labels (divisor N)."""
         return float(self.counts @ (self.values - self.mean) ** 2 / self.rows)
-
-    def digest(self) -> str:
-        """Hash values and counts: the same for equal label multisets, whatever the order of the rows."""
-        hashed = hashlib.blake2b(digest_size=16)
-        hashed.update(np.ascontiguousarray(self.values, dtype="<f8").tobytes())
-        hashed.update(np.ascontiguousarray(self.counts, dtype="<i8").tobytes())
-        return hashed.hexdigest()
 
 
 def counted(labels: npt.ArrayLike, cells: int = CELLS) -> Counted:
