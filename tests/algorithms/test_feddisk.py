@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +27,6 @@ from potluck.models.mlp import softmax
 from potluck.parts.density_model import Made, Mixture
 from potluck.parts.judge import Judge
 from potluck.parts.ratio import CpeSample, LogRatio, Paper, Ratio
-from potluck.run import run
 from potluck.seed import topology_of
 from potluck.table import Table
 from potluck.tree import nbytes, same
@@ -322,19 +318,3 @@ def test_given_initial_weights_are_the_classifiers_not_the_densitys() -> None:
     first = {step.stage: step.states["server"] for step in steps if step.round == 0}
     assert same(first["train"].params, given)
     assert same(first["density"].params, densities(world)[0].params)
-
-
-def test_the_extreme_rows_can_be_drawn_in_simulation(tmp_path: Path) -> None:
-    made = experiment(
-        {
-            "name": "drawn",
-            "partition": {"name": "iid", "clients": 3},
-            "algorithm": {"name": "feddisk", "rounds": 1, **QUICK},
-        }
-    )
-    run(made, tmp_path / "run")
-    script = Path(__file__).parents[2] / "docs" / "row_pictures.py"
-    out = tmp_path / "rows.png"
-    command = [sys.executable, str(script), str(tmp_path / "run"), "--client", "1", "--out", str(out)]
-    subprocess.run(command, check=True)
-    assert out.stat().st_size > 1000

@@ -20,6 +20,7 @@ from potluck.report.page_data import payload
 from potluck.report.page_origin import origin
 from potluck.report.page_weights import row_weights
 from potluck.report.palette import DARK, LIGHT
+from potluck.report.plot_rows import Extremes
 from potluck.report.plots import save
 from potluck.report.read import Run, open_runs
 
@@ -27,14 +28,16 @@ SCRIPTS = ("base.js", "lines.js", "clients.js", "start.js")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def write(out: Path, runs: Sequence[Run | Path | str], *, title: str | None = None) -> Path:
-    """Write the figures and the page of a comparison into a folder, and return the page."""
+def write(
+    out: Path, runs: Sequence[Run | Path | str], *, title: str | None = None, rows: Sequence[Extremes] = ()
+) -> Path:
+    """Write figures and page of a comparison into a folder, and return the page; `rows` are drawn as they are."""
     opened = open_runs(runs)
     out.mkdir(parents=True, exist_ok=True)
     drawn = save(opened, out / "figures")
     page = out / "report.html"
     temporary = out / ".report.html.part"
-    temporary.write_text(_page(opened, title or _title(opened), drawn), encoding="utf-8", newline="\n")
+    temporary.write_text(_page(opened, title or _title(opened), drawn, rows), encoding="utf-8", newline="\n")
     os.replace(temporary, page)
     return page
 
@@ -44,7 +47,7 @@ def _title(runs: Sequence[Run]) -> str:
     return names[0] if len(names) == 1 else "Comparison of methods"
 
 
-def _page(runs: Sequence[Run], title: str, drawn: Iterable[Path]) -> str:
+def _page(runs: Sequence[Run], title: str, drawn: Iterable[Path], rows: Sequence[Extremes]) -> str:
     body = "\n".join(
         part
         for part in (
@@ -57,7 +60,7 @@ def _page(runs: Sequence[Run], title: str, drawn: Iterable[Path]) -> str:
             autoencoders(runs),
             page_results.costs(runs),
             effective_costs(runs),
-            row_weights(runs),
+            row_weights(runs, rows),
             page_results.reason_codes(runs),
             origin(runs),
         )

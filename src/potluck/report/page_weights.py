@@ -1,7 +1,7 @@
 """The page's section on row weights: one histogram a client, where a method weighs rows (FedDisk).
 
 Only counts are in the records. Which rows they are, in positions of the client's training part, is recorded
-too; the pictures themselves stay where the data are.
+too; the rows themselves are drawn only where somebody who has them hands them in.
 """
 
 from __future__ import annotations
@@ -10,25 +10,35 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from potluck.report.embed import embedded
 from potluck.report.markup import details, section, text
+from potluck.report.plot_rows import Extremes, extremes
 from potluck.report.read import Run
 from potluck.report.records import Floats
 from potluck.report.series import number
 
 HISTOGRAM, EFFECTIVE, CLIP = "row_weights/histogram", "row_weights/effective", "row_weights/clip"
+HIDDEN = "potluck report RUN --rows CLIENT draws the rows that count most and least, where the data are."
+SHOWN = "Below: rows of clients, drawn where the data are. Whoever gets this page sees them."
 WIDTH, HEIGHT, LEFT, RIGHT, TOP = 16, 10, 66, 60, 16
 
 
-def row_weights(runs: Sequence[Run]) -> str:
-    """Return the histograms of the row weights, or nothing where no method weighs rows."""
+def row_weights(runs: Sequence[Run], rows: Sequence[Extremes] = ()) -> str:
+    """Return the histograms of the row weights and the given rows, or nothing where no method weighs rows."""
     frames = "".join(_frame(place, run) for place, run in enumerate(runs))
     if not frames:
         return ""
     lead = (
         "How many of a client's training rows have which weight, on a logarithmic axis; darker is more. All in the "
-        "middle column: plain averaging. Right: the share of its rows that the weights amount to. First seed."
+        "middle column: plain averaging. Right: the share of its rows that the weights amount to. First seed. "
+        + (SHOWN if rows else HIDDEN)
     )
-    return section("row-weights", "Weights of the rows", lead, frames)
+    return section("row-weights", "Weights of the rows", lead, frames, *map(_drawn, rows))
+
+
+def _drawn(shown: Extremes) -> str:
+    words = f"Rows with the highest and the lowest weights, {shown.run}, client {shown.client}"
+    return f"<p>{embedded(extremes(shown), words)}</p>"
 
 
 def histograms(run: Run) -> dict[int, Floats]:
