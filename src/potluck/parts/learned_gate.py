@@ -141,10 +141,15 @@ class LearnedGate(Stage[Taught, Lesson, Learnt]):
         if not len(table):
             return Tally(0)
         raw = outputs(client.model, view.panel, table.x)
-        details = of_experts(raw, table.y, self.loss_head) if client.id < 0 else {}
+        sums = mixture(view.gate, heard(raw))
+        details: dict[str, float] = {}
+        if client.id < 0:
+            details = of_experts(raw, table.y, self.loss_head)
+            right = sums.argmax(axis=1) == np.asarray(table.y.numpy())
+            details["gate/learned/accuracy"] = float(right.mean())
 
         def combined(said: Floats, order: Ints, y: Ints) -> Floats:
-            return mixture(view.gate, said)
+            return sums
 
         return tally(raw, table.y, combined, [np.arange(len(table))], self.loss_head, details)
 

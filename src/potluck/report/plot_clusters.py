@@ -1,7 +1,8 @@
 """Figure of a clustering: clients in the plane of two spectral coordinates, and the classes that clusters hold.
 
-FedEx (Miles et al., University of Michigan, 2024, figures 2 and 3) shows the classes by cluster. Where the data know
-groups of clients (sources, writers), marker shapes tell them apart.
+The plane is drawn twice: coloured by cluster, and by truth, which is the group of a client where the data know groups
+(sources, writers) and else the class that it holds most of. FedEx (Miles et al., University of Michigan, 2024, figures
+2 and 3) shows the classes by cluster.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from potluck.report.canvas import INK, dress, figure, plain
-from potluck.report.palette import MARKERS, pen
+from potluck.report.palette import pen
 from potluck.report.read import Run
 from potluck.report.records import Floats, Ints, Mask
-from potluck.report.series import number, partition
+from potluck.report.series import Partition, number, partition
 
 MOST = 4
 NONE = "several"
+PLANE = ("second eigenvector", "third eigenvector")
 
 
 class Sorted(NamedTuple):
@@ -33,16 +35,19 @@ class Sorted(NamedTuple):
 
 
 def clusters(runs: Sequence[Run]) -> Figure | None:
-    """Draw up to four runs that sorted their clients: the plane above, the classes of each cluster below."""
+    """Draw up to four runs that sorted their clients: the plane by cluster and by truth, the classes by cluster."""
     found = [(run, one) for run in runs if (one := sorted_clients(run, run.seeds[0] if run.seeds else 0))]
     if not found:
         return None
     found = found[:MOST]
-    canvas = figure(1.2 + 4.4 * len(found), 7.0)
-    areas = np.asarray(canvas.subplots(2, len(found), squeeze=False))
+    canvas = figure(1.2 + 4.4 * len(found), 10.5)
+    areas = np.asarray(canvas.subplots(3, len(found), squeeze=False))
     for column, (run, one) in enumerate(found):
-        _plane(areas[0, column], run, one)
-        _classes(areas[1, column], run, one)
+        own = partition(run, run.seeds[0] if run.seeds else 0)
+        names = tuple(f"cluster {label}" for label in one.labels.tolist())
+        _plane(areas[0, column], f"Clusters of clients\n{plain(run.label)}", one, names)
+        _plane(areas[1, column], *_truth(one, own))
+        _classes(areas[2, column], one, own)
     return canvas
 
 
@@ -75,32 +80,42 @@ def _by_client(run: Run, mask: Mask) -> dict[int, int]:
     return {number(names[codes[place]]): place for place in np.flatnonzero(mask).tolist()}
 
 
-def _plane(area: Axes, run: Run, one: Sorted) -> None:
-    dress(area, f"Clusters of clients ({plain(run.label)})", "second eigenvector", "third eigenvector")
-    groups = list(dict.fromkeys(one.groups))
-    for cluster in np.unique(one.labels).tolist():
-        for shape, group in enumerate(groups):
-            mine = (one.labels == cluster) & np.array([name == group for name in one.groups])
-            if mine.any():
-                name = f"cluster {cluster}" + (f", {plain(group or NONE)}" if len(groups) > 1 else "")
-                area.scatter(
-                    one.plane[mine, 0],
-                    one.plane[mine, 1],
-                    s=34,
-                    alpha=0.8,
-                    lw=0.4,
-                    edgecolor="white",
-                    color=pen(cluster).colour,
-                    marker=MARKERS[shape % len(MARKERS)],
-                    label=f"{name} ({int(mine.sum())})",
-                )
-    area.legend(frameon=False, fontsize=8, labelcolor=INK)
+def _plane(area: Axes, title: str, one: Sorted, names: Sequence[str]) -> None:
+    """Draw the clients in the plane, one colour and one shape for each name."""
+    dress(area, title, *PLANE)
+    order = sorted(set(names), key=lambda name: (len(name), name))
+    for place, name in enumerate(order):
+        mine = np.array([other == name for other in names])
+        style = pen(place)
+        area.scatter(
+            one.plane[mine, 0],
+            one.plane[mine, 1],
+            s=34,
+            alpha=0.8,
+            lw=0.4,
+            edgecolor="white",
+            color=style.colour,
+            marker=style.marker,
+            label=f"{plain(name)} ({int(mine.sum())})",
+        )
+    if names:
+        columns = 2 if len(order) > MOST else 1
+        area.legend(frameon=False, fontsize=8, labelcolor=INK, ncols=columns, handletextpad=0.2)
 
 
-def _classes(area: Axes, run: Run, one: Sorted) -> None:
+def _truth(one: Sorted, own: Partition | None) -> tuple[str, Sorted, tuple[str, ...]]:
+    """Return a title and what is known about each client: its group, or the class that it holds most of."""
+    if any(one.groups) or own is None:
+        return "The same by group", one, tuple(group or NONE for group in one.groups)
+    row = {client: place for place, client in enumerate(own.clients)}
+    known = [client for client in one.clients if client in row]
+    most = {client: own.classes[int(own.counts[row[client]].argmax())] for client in known}
+    return "The same by main class", one, tuple(most.get(client, NONE) for client in one.clients)
+
+
+def _classes(area: Axes, one: Sorted, own: Partition | None) -> None:
     """Draw bars of the rows of each class, side by side for the clusters."""
     dress(area, "Rows of each class by cluster", "class", "rows")
-    own = partition(run, run.seeds[0] if run.seeds else 0)
     if own is None:
         return
     found = np.unique(one.labels)

@@ -15,6 +15,7 @@ from potluck.report.plot_clients import boxes, partition_figure, weights
 from potluck.report.plot_clusters import clusters
 from potluck.report.plot_costs import costs
 from potluck.report.plot_curves import QUANTITIES, curves, sites
+from potluck.report.plot_experts import experts
 from potluck.report.plot_graph import graph
 from potluck.report.plot_latent import latent
 from potluck.report.plot_pictures import pictures
@@ -29,6 +30,7 @@ PLOTS: Mapping[str, Drawn] = {
     "partition": partition_figure,
     "weights": weights,
     "clusters": clusters,
+    "experts": experts,
     "costs": costs,
     "latent": latent,
     "pictures": pictures,
