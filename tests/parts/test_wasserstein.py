@@ -109,8 +109,8 @@ def test_sixty_thousand_rows_take_a_moment() -> None:
     sample = np.random.default_rng(3).normal(size=(60_000, 32))
     spent = []
     for _ in range(3):
-        begin = time.perf_counter()
+        begin = time.process_time()
         distances = w1_to_normal(sample)
-        spent.append(time.perf_counter() - begin)
+        spent.append(time.process_time() - begin)
     assert distances.max() < 0.03
     assert min(spent) < 0.5
