@@ -1,0 +1,125 @@
+"""The tables and pictures of `docs/feddisco-vae-results.md`.
+
+    python docs/make_vae.py
+
+Everything is read from docs/records/feddisco-vae-* and bench-latent.json; where a record is missing, the page says how
+to make it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from blocks import HERE, PICTURES, RECORDS, fill, markdown, picture
+from vae_published import BASELINE, CLASSIFIER, POSTER, Comparison
+from vae_tables import accuracy_table, at, course, ends, loss_table, pick, reading
+
+from potluck.report import Run, open_runs
+from potluck.report.canvas import axes, figure, legend
+from potluck.report.palette import pen
+from potluck.report.plot_pictures import images
+
+PAGE = HERE / "feddisco-vae-results.md"
+BENCH = {
+    "w1_seconds": "W1 of 60,000 rows in 32 dimensions, median (s of one core)",
+    "w1_seconds_best": "the same, best (s of one core)",
+    "encoding_rows_per_second": "encoding, rows of 28 x 28 a second of one core",
+    "encoding_ratio_to_bare": "encoding over a bare forward loop",
+}
+
+
+def main() -> None:
+    """Fill the page."""
+    for one in POSTER:
+        fill(PAGE, one.name, poster(one))
+    for one in CLASSIFIER:
+        fill(PAGE, one.name, classifier(one))
+    figures = json.loads((RECORDS / "bench-latent.json").read_text(encoding="utf-8"))
+    fill(
+        PAGE,
+        "bench",
+        markdown(["what", "figure"], [[words, str(figures[name])] for name, words in BENCH.items()]),
+    )
+
+
+def stored(one: Comparison) -> Sequence[Run]:
+    """Return the finished runs of a comparison in its order, the baseline first; none where it was not stored."""
+    folder = RECORDS / f"feddisco-vae-{one.name}"
+    runs = open_runs([folder]) if folder.is_dir() and any(folder.iterdir()) else ()
+    return [run for run in runs if run.finished]
+
+
+def absent(one: Comparison) -> str:
+    """Say how the record is made."""
+    run = f"feddisco-vae-{one.name}"
+    return (
+        f"No record is stored yet. It is made with `potluck compare experiments/{run}.toml`, then "
+        f"`python docs/store.py runs/{run} {run}`, then `make docs`."
+    )
+
+
+def about(runs: Sequence[Run]) -> str:
+    """Say how a comparison was made."""
+    seeds = ", ".join(str(seed) for seed in runs[0].seeds)
+    clients = runs[0].mapping("clients").get(str(runs[0].seeds[0]))
+    return f"`{runs[0].text('command')}`: {clients} clients, seeds {seeds}."
+
+
+def poster(one: Comparison) -> str:
+    """Return everything about one comparison of the poster."""
+    runs = stored(one)
+    if len(runs) < 2 or runs[0].label != BASELINE:
+        return absent(one)
+    parts = [about(runs), loss_table(runs, one), reading(runs, one)]
+    parts.append(f"![Loss over the rounds of the last stage]({curves(runs, one)})")
+    drawn = picture([runs[-1].path], "latent", f"feddisco-vae-{one.name}-latent.png")
+    parts.append(f"![Latent codes of the clients, first seed]({drawn})")
+    shown = [run.path for run in (runs[0], runs[-1]) if images(run, run.seeds[0])]
+    if shown:
+        drawn = picture(shown, "pictures", f"feddisco-vae-{one.name}-pictures.png")
+        parts.append(f"![Reconstructions and samples, first seed]({drawn})")
+    return "\n\n".join(parts)
+
+
+def curves(runs: Sequence[Run], one: Comparison) -> str:
+    """Draw the mean loss of each method over the rounds of its last stage, with the published losses as marks."""
+    canvas = figure()
+    area = axes(canvas, one.title, "round of the last stage", "loss on the test set")
+    for place, run in enumerate(runs):
+        rounds, values = course(run, "global/loss")
+        style = pen(place)
+        area.plot(rounds, values.mean(axis=0), color=style.colour, lw=1.8)
+        if len(run.seeds) > 1:
+            area.fill_between(
+                rounds, values.min(axis=0), values.max(axis=0), color=style.colour, alpha=0.15, lw=0
+            )
+        for round, told in one.published.items():
+            if run.label in told and run.label != "a 0":
+                area.plot(
+                    round, told[run.label], style.marker, color=style.colour, ms=7, mec="white", clip_on=False
+                )
+    low = min(at(run, ends(run)[1]).min() for run in runs)
+    high = max(at(run, min(3, ends(run)[1])).max() for run in runs)
+    heights = [told[label] for told in one.published.values() for label in told]
+    area.set_ylim(min([low, *heights]) - 10, max([high, *heights]) + 10)
+    legend(canvas, runs, [run.label for run in runs])
+    PICTURES.mkdir(exist_ok=True)
+    name = f"feddisco-vae-{one.name}-loss.png"
+    canvas.savefig(PICTURES / name, dpi=130, metadata={"Software": ""})
+    return f"pictures/{name}"
+
+
+def classifier(one: Comparison) -> str:
+    """Return everything about one comparison of classifiers."""
+    runs = stored(one)
+    if len(runs) < 2:
+        return absent(one)
+    drawn = picture([run.path for run in runs], "accuracy", f"feddisco-vae-{one.name}-accuracy.png")
+    return "\n\n".join(
+        [about(runs), accuracy_table(runs), pick(runs), f"![Accuracy over the rounds]({drawn})"]
+    )
+
+
+if __name__ == "__main__":
+    main()
