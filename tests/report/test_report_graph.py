@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
 
 from potluck.config import experiment
-from potluck.report import page
-from potluck.report.plot_graph import graph, layout, peers, picture
+from potluck.report import page, page_results
+from potluck.report.plot_graph import Peers, graph, layout, peers, picture, scale
 from potluck.report.read import open_runs
+from potluck.report.statistics import totals
 from potluck.run import run
 
 BASE: dict[str, Any] = {
@@ -51,6 +53,28 @@ def test_without_scores_it_shows_the_weights(tmp_path: Path) -> None:
     assert own.shown == "mean weight"
     assert all(0 < value < 1 for value in own.values.values())
     assert len(own.values) == 6
+
+
+def test_equal_values_get_a_scale_with_them_in_its_middle() -> None:
+    alike = Peers(nx.complete_graph(3), {0: 0.9, 1: 0.9, 2: 0.9}, "accuracy")
+    colours = scale([alike], "accuracy")
+    assert (colours.vmin, colours.vmax) == pytest.approx((89.5, 90.5))
+    far = Peers(nx.complete_graph(3), {0: 0.2, 1: 0.3}, "accuracy")
+    both = scale([alike, far, Peers(nx.complete_graph(2), {0: 0.5}, "mean weight")], "accuracy")
+    assert (both.vmin, both.vmax) == pytest.approx((20, 90))
+
+
+def test_the_page_tells_what_crossed_in_every_stage(tmp_path: Path) -> None:
+    few = {"name": "fedep", "rounds": 1, "fit": {"lr": 0.1}}
+    sent = {}
+    for name, topology in {"star": {"name": "star"}, "ring": {"name": "ring"}}.items():
+        (opened,) = open_runs([made(tmp_path / name, topology=topology, algorithm=few)])
+        shown = page_results.costs([opened])
+        assert "mixture: up/said" in shown
+        assert "train: up/params" in shown
+        sent[name] = {stage: totals(opened, "bytes/up", stage)[0] for stage in ("mixture", "train")}
+        assert sum(sent[name].values()) == totals(opened, "bytes/up")[0]
+    assert sent["ring"] == {stage: 2 * size for stage, size in sent["star"].items()}
 
 
 @pytest.mark.parametrize("name", ["star", "rotating", "edgeless"])

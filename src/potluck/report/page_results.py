@@ -26,7 +26,7 @@ from potluck.report.tables import (
 from potluck.report.tables import table as lines_of
 
 MINUS = "\u2212"
-BY_KIND = ("bytes/up/", "bytes/down/")
+BY_STAGE = ("bytes/up", "bytes/down", "bytes/flood", "bytes/handover")
 LEGEND = '<ul class="legend" aria-label="Methods, to be switched on and off"></ul>'
 
 
@@ -215,19 +215,32 @@ def costs(runs: Sequence[Run]) -> str:
 
 
 def _crossed(runs: Sequence[Run]) -> str:
-    """Return what crossed the wire by kind, in bytes of one seed, when it was recorded."""
-    kinds = sorted({kind for run in runs for kind in run.records.what.names if kind.startswith(BY_KIND)})
+    """Return what crossed the wire by stage and kind, in bytes of one seed, when it was recorded."""
+    kinds = dict.fromkeys(
+        (stage, kind)
+        for run in runs
+        for stage in run.records.stage.names
+        for kind in ("bytes/down", "bytes/up", *sorted(run.records.what.names))
+        if kind.startswith(BY_STAGE) and totals(run, kind, stage)
+    )
     if not kinds:
         return ""
+    stages = list(dict.fromkeys(stage for stage, _ in kinds))
     heads = [Head("What crossed", kind="words", first="up"), *(Head(run.label) for run in runs)]
     rows = [
-        [Cell(text(kind.removeprefix("bytes/"))), *(_bytes_of(run, kind) for run in runs)] for kind in kinds
+        [
+            Cell(text(f"{stage}: {kind.removeprefix('bytes/')}")),
+            *(_bytes_of(run, kind, stage) for run in runs),
+        ]
+        for stage, kind in sorted(kinds, key=lambda pair: stages.index(pair[0]))
     ]
-    return details("What crossed the wire", table(heads, rows, "Bytes by kind, mean over seeds", True))
+    return details(
+        "What crossed the wire", table(heads, rows, "Bytes by stage and kind, mean over seeds", True)
+    )
 
 
-def _bytes_of(run: Run, kind: str) -> Cell:
-    mean = summarise(list(totals(run, kind).values())).mean
+def _bytes_of(run: Run, kind: str, stage: str) -> Cell:
+    mean = summarise(list(totals(run, kind, stage).values())).mean
     return Cell(MISSING, "") if mean is None else Cell(text(written(mean, "bytes")), repr(mean))
 
 

@@ -20,6 +20,7 @@ from potluck.report.read import Run
 from potluck.report.series import Curve, curve, site_curves
 
 FEW_ROUNDS = 3
+SITES_ACROSS = 3
 FEW_METHODS = 6
 
 
@@ -111,10 +112,17 @@ def sites(runs: Sequence[Run]) -> Figure | None:
     meshes = [(place, run, found) for place, run, found in meshes if found]
     if not meshes:
         return None
-    canvas = figure(1.2 + 3.4 * len(meshes), 3.8)
-    panels = np.atleast_1d(np.asarray(canvas.subplots(1, len(meshes), sharey=True)))
-    for (place, run, found), area in zip(meshes, panels, strict=True):
-        dress(area, plain(run.label), "round", "accuracy of each site (%)" if area is panels[0] else "")
+    across = min(len(meshes), SITES_ACROSS)
+    down = -(-len(meshes) // across)
+    canvas = figure(1.2 + 3.4 * across, 0.6 + 3.2 * down)
+    panels = np.asarray(canvas.subplots(down, across, sharex=True, sharey=True, squeeze=False)).reshape(-1)
+    for area in panels[len(meshes) :]:
+        area.set_axis_off()
+    for number, ((place, run, found), area) in enumerate(zip(meshes, panels, strict=False)):
+        lowest = number + across >= len(meshes)
+        first = number % across == 0
+        dress(area, plain(run.label), "round" if lowest else "", "accuracy of each site (%)" if first else "")
+        area.tick_params(labelbottom=lowest)
         for own in found.values():
             area.plot(own.rounds, 100 * own.mean(), color=pen(place).colour, lw=0.9, alpha=0.6)
         area.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -33,7 +33,10 @@ class Peers(NamedTuple):
 
 
 def graph(runs: Sequence[Run]) -> Figure | None:
-    """Draw the graph of every mesh (first seed), coloured by accuracy, or by weight where none was scored."""
+    """Draw the graph of every mesh (first seed), coloured by accuracy, or by weight where none was scored.
+
+    One scale of colours serves all graphs that show the same, so that they can be compared.
+    """
     found = [(run, own) for run in runs if (own := peers(run)) is not None]
     if not found:
         return None
@@ -44,8 +47,26 @@ def graph(runs: Sequence[Run]) -> Figure | None:
     for area in panels[len(found) :]:
         area.set_axis_off()
     for (run, own), area in zip(found, panels, strict=False):
-        _draw(canvas, area, own, plain(run.label))
+        _draw(area, own, plain(run.label), scale([each for _, each in found], own.shown))
+    for shown in dict.fromkeys(own.shown for _, own in found):
+        areas = [area for (_, own), area in zip(found, panels, strict=False) if own.shown == shown]
+        colours = ScalarMappable(scale([own for _, own in found], shown), mpl.colormaps["viridis"])
+        canvas.colorbar(colours, ax=areas, shrink=0.75 / down, label=f"{shown}{unit(shown)[1]}")
     return canvas
+
+
+def unit(shown: str) -> tuple[float, str]:
+    """Return by what a value is multiplied to be shown, and its unit."""
+    return (100.0, " (%)") if shown == "accuracy" else (1.0, "")
+
+
+def scale(all_peers: Sequence[Peers], shown: str) -> Normalize:
+    """Return the scale of colours of all graphs that show the same; equal values stand in its middle."""
+    factor = unit(shown)[0]
+    values = [factor * value for own in all_peers if own.shown == shown for value in own.values.values()]
+    low, high = (min(values), max(values)) if values else (0.0, factor)
+    room = max(0.0, 0.01 * factor - (high - low)) / 2
+    return Normalize(low - room, high + room)
 
 
 def picture(runs: Sequence[Run]) -> str:
@@ -91,7 +112,7 @@ def peers(run: Run) -> Peers | None:
     return Peers(drawn, {client: float(np.mean(each)) for client, each in sums.items()}, "mean weight")
 
 
-def _draw(canvas: Figure, area: Axes, own: Peers, title: str) -> None:
+def _draw(area: Axes, own: Peers, title: str, colours: Normalize) -> None:
     dress(area, title, "", "")
     area.grid(False)
     area.spines["bottom"].set_visible(False)
@@ -103,25 +124,18 @@ def _draw(canvas: Figure, area: Axes, own: Peers, title: str) -> None:
         ends = np.array([place[one], place[other]])
         area.plot(ends[:, 0], ends[:, 1], color=PALE, lw=0.9, alpha=0.5, zorder=1)
     clients = sorted(own.graph.nodes)
-    factor = 100.0 if own.shown == "accuracy" else 1.0
-    values = np.array([factor * own.values.get(client, np.nan) for client in clients])
-    known = values[np.isfinite(values)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    scale = Normalize(low, high if high > low else low + 1e-9)
+    values = np.array([unit(own.shown)[0] * own.values.get(client, np.nan) for client in clients])
     shades = mpl.colormaps["viridis"]
     points = np.array([place[client] for client in clients])
     size = float(np.clip(4000 / len(clients), 20, 260))
-    colours = [shades(scale(value)) if np.isfinite(value) else "#c8ccd3" for value in values]
-    area.scatter(points[:, 0], points[:, 1], s=size, c=colours, edgecolors=INK, linewidths=0.6, zorder=2)
+    filled = [shades(colours(value)) if np.isfinite(value) else "#c8ccd3" for value in values]
+    area.scatter(points[:, 0], points[:, 1], s=size, c=filled, edgecolors=INK, linewidths=0.6, zorder=2)
     if len(clients) <= LABELLED:
         for client, point, value in zip(clients, points, values, strict=True):
-            dark = np.isfinite(value) and scale(value) < 0.55
+            dark = np.isfinite(value) and colours(value) < 0.55
             ink = "white" if dark else INK
             area.annotate(str(client), point, ha="center", va="center", fontsize=7.5, color=ink, zorder=3)
     area.margins(0.12)
-    unit = " (%)" if own.shown == "accuracy" else ""
-    if len(known):
-        canvas.colorbar(ScalarMappable(scale, shades), ax=area, shrink=0.75, label=own.shown + unit)
 
 
 def layout(drawn: nx.Graph[int]) -> Mapping[int, np.ndarray]:

@@ -111,10 +111,11 @@ def _number(value: JSON) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def totals(run: Run, what: str) -> dict[int, float]:
-    """Return the sum over rounds and sites of a quantity, for each seed."""
+def totals(run: Run, what: str, stage: str | None = None) -> dict[int, float]:
+    """Return the sum over rounds and sites of a quantity (in one stage, if it is named), for each seed."""
     records = run.records
     mask = records.what.equals(what) & records.merging() & np.isfinite(records.number)
+    mask &= True if stage is None else records.stage.equals(stage)
     return {
         seed: float(records.number[mask & (records.seed == seed)].sum())
         for seed in run.seeds
