@@ -142,7 +142,8 @@ class Average(Stage[Global, Down, Update]):
         )
         after = self.objective.after(view.extra, given, trained, client)
         told = {**before, **self.weigh.measure(model, given, trained.params, client)}
-        kept = {name: trained.params[name] for name in self.personal(model)}
+        personal = self.personal(model)
+        kept = {name: leaf for name, leaf in trained.params.items() if name in personal}
         sent = {name: leaf for name, leaf in trained.params.items() if name not in kept}
         if self.bn_buffers == "pooled":
             sent = with_squares(sent, model.norms)
