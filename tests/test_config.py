@@ -101,7 +101,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"algorithm": {"name": "fedavg", "fit": {"lr": -1}}}, r"^algorithm\.fit\.lr: must be > 0, got -1$"),
     (
         {"algorithm": {"name": "fedavg", "fit": {"lr": "fast"}}},
-        r"^algorithm\.fit\.lr: must be a valid number",
+        r"^algorithm\.fit\.lr: must be a number, got 'fast'$",
     ),
     (
         {"algorithm": {"name": "fedavgg"}},
@@ -114,7 +114,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"algorithm": {"name": "fedavg", "weigh": {"name": "row"}}},
         r"^algorithm\.weigh\.name: unknown weigh 'row'",
     ),
-    ({"algorithm": "fedavg"}, r"^algorithm: must be a valid dictionary, got 'fedavg'$"),
+    (
+        {"algorithm": {"name": "fedavg", "fit": {"batch": 0}}},
+        r"^algorithm\.fit\.batch: must be >= 1 or 'all', got 0$",
+    ),
+    (
+        {"algorithm": {"name": "fedavg", "rounds": 2.5}},
+        r"^algorithm\.rounds: must be a whole number, got 2\.5$",
+    ),
+    ({"algorithm": "fedavg"}, r"^algorithm: must be a table such as \{ name = \"\.\.\.\" \}, got 'fedavg'$"),
+    ({"data": list(range(99))}, r"^data: must be a table such as .{80,90} \.\.\.$"),
+    ({"name": "a/b"}, r"^name: must be letters, digits, .*, got 'a/b'$"),
+    ({"faults": {"lots": 1}}, r"^faults\.lots: no such key$"),
+    ({"faults": 3}, r"^faults: must be a table, got 3$"),
     ({"algorithm": {"rounds": 3}}, r"^algorithm: must be a table with a name"),
     ({"model": {"name": "mpl"}}, r"^model\.name: unknown model 'mpl'; did you mean mlp\?$"),
     ({"model": {"name": "mlp", "hidden": [0]}}, r"^model\.hidden"),
@@ -127,7 +139,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"split": {"vla": 0.1}}, r"^split\.vla: no such key"),
     ({"participation": 0}, r"^participation: must be > 0, got 0$"),
     ({"participation": 1.5}, r"^participation: must be <= 1, got 1\.5$"),
-    ({"seeds": []}, r"^seeds: "),
+    ({"seeds": []}, r"^seeds: must be a list that is not empty, got \[\]$"),
     ({"seeds": [1, 1]}, r"^seeds: must be different numbers, got \[1, 1\]$"),
     ({"seeds": [-1]}, r"^seeds\.0: must be >= 0, got -1$"),
     ({"evaluate": {"every": 0}}, r"^evaluate\.every: must be >= 1, got 0$"),

@@ -13,15 +13,19 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from potluck.errors import BadInputError, unknown
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 Tables = Mapping[type, Mapping[str, Callable[..., Any]]]
 Roles = Mapping[type, tuple[str, Mapping[str, Callable[..., Any]]]]
 LOOSE = ConfigDict(arbitrary_types_allowed=True)
+LONG = 60
 
 
 class Maker:
@@ -146,20 +150,62 @@ def validated(hint: Any, value: Any, path: str) -> Any:
 
 def sentence(error: ValidationError, path: str) -> str:
     """Turn pydantic's first complaint into one line with its path."""
-    first = error.errors()[0]
-    steps = [str(step) for step in first["loc"] if not _noise(step)]
+    found = error.errors()
+    first, steps = found[0], _place(found[0])
     where = ".".join([path, *steps] if path else steps)
-    text = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    words = text.replace("greater than or equal to", ">=").replace("less than or equal to", "<=")
-    words = words.replace("greater than", ">").replace("less than", "<")
-    return (
-        f"{where}: must be {words}, got {first['input']!r}" if text != first["msg"] else f"{where}: {words}"
-    )
+    if first["type"] in OTHER:
+        return f"{where}: {OTHER[first['type']]}"
+    alternatives = dict.fromkeys(_words(each) for each in found if _place(each) == steps)
+    return f"{where}: must be {' or '.join(alternatives)}, got {_shown(first['input'])}"
+
+
+PLAIN = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dataclass_type": "a table",
+    "dict_type": 'a table such as { name = "..." }',
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "mapping_type": "a table",
+    "model_type": "a table",
+    "string_pattern_mismatch": "letters, digits, dots, dashes, underscores or spaces, a letter or digit first",
+    "string_too_short": "some text",
+    "string_type": "text",
+    "too_short": "a list that is not empty",
+    "tuple_type": "a list",
+}
+"""What pydantic's kinds of complaint mean to somebody who writes a configuration."""
+
+OTHER = {"missing": "is missing", "unexpected_keyword_argument": "no such key"}
+
+
+def _words(complaint: ErrorDetails) -> str:
+    """Say what a value must be."""
+    if complaint["type"] in PLAIN:
+        return PLAIN[complaint["type"]]
+    words = complaint["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    words = words.replace("greater than or equal to", ">=").replace("less than or equal to", "<=")
+    return words.replace("greater than", ">").replace("less than", "<")
+
+
+def _shown(value: object) -> str:
+    """Return a value as it was given, cut where it would hide the sentence."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONG else f"{text[:LONG]} ..."
+
+
+def _place(complaint: ErrorDetails) -> list[str]:
+    return [str(step) for step in complaint["loc"] if not _noise(step)]
 
 
 def _noise(step: object) -> bool:
     """Tell whether a step of pydantic's location names a branch of a union instead of a key."""
-    return isinstance(step, str) and (step in {"int", "float", "str", "none"} or "[" in step)
+    branch = {"int", "float", "str", "none", "constrained-int", "constrained-float", "constrained-str"}
+    return isinstance(step, str) and (step in branch or "[" in step)
 
 
 def _owns_config(hint: Any) -> bool:
