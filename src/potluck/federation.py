@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from potluck.data.dataset import Dataset, Rows
+from potluck.data.tenths import tenths
 from potluck.errors import BadInputError
 from potluck.key import Key
 from potluck.table import Table
@@ -114,14 +115,14 @@ class Federation:
 
         return describe(self)
 
-    def plot(self, folder: Path) -> Path:
-        """Write the measures, the advice and pictures of the clients as one page into a folder."""
+    def plot(self, folder: str | Path = "skew") -> Path:
+        """Write the measures, the advice and pictures of the clients as one page into a folder; return the page."""
         from potluck.skew.advice import advise
         from potluck.skew.draw import figures
         from potluck.skew.page import write
 
         skew = self.describe()
-        return write(folder, skew, advise(skew), figures(skew, self))
+        return write(Path(folder), skew, advise(skew), figures(skew, self))
 
     def histogram(self) -> Rows:
         """Count rows by client (down) and class (across), over train, validation and test parts."""
@@ -177,7 +178,8 @@ def groups_of(dataset: Dataset, dealt: Sequence[Rows]) -> dict[str, list[str]]:
 
 
 def labels_of(dataset: Dataset) -> Labels:
-    """Return what a partition may look at; real targets count as one class."""
+    """Return what a partition may look at; the tenths of real targets stand in for classes."""
     if dataset.classes is None:
-        return Labels(np.zeros(len(dataset.y), dtype=np.int64), 1, dataset.groups)
+        parts, names = tenths(dataset.y)
+        return Labels(parts, len(names), dataset.groups)
     return Labels(np.asarray(dataset.y, dtype=np.int64), dataset.classes, dataset.groups)

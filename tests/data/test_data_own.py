@@ -148,6 +148,7 @@ def test_a_folder_of_csv_is_one_client_a_file(places: Places, folder: Path) -> N
         (CSV.replace("6e1", "6e100"), {}, "row 2 holds NaN or infinity"),
         (CSV.replace("3,4", "3"), {}, "row 1 has 3 cells where the header has 4"),
         (CSV, {"targets": "numbers"}, "'yes' in column 'label'"),
+        ("a,label\n1,2\n3,0.5\n", {}, "label of row 1 is '0.5', a fraction"),
     ],
 )
 def test_wrong_csv_files_are_refused(

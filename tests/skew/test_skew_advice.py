@@ -14,7 +14,7 @@ from potluck.partition.manifest import histogram
 from potluck.shift import Noise, Relabel
 from potluck.skew.advice import Advice, advise
 from potluck.skew.measure import describe, from_histogram
-from potluck.skew.methods import METHODS
+from potluck.skew.methods import METHODS, NEED_CLASSES
 
 LABELS = Labels(np.repeat(np.arange(10), 5000), 10)
 
@@ -103,6 +103,19 @@ def test_sc9_has_one_unbiased_client(variant: str) -> None:
     assert advice.kinds == ("label", "unbiased")
     assert "the classes of client 0" in advice.findings[1].sentence
     assert first(advice, 1) == ["FedDisco"]
+
+
+def test_real_targets_are_judged_without_methods_that_need_classes() -> None:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(600, 4)).astype(np.float32)
+    data = Dataset("dose", x, (x.sum(axis=1) + draw.normal(size=600)).astype(np.float32), None)
+    even = describe(build(data, Iid(clients=6), [], Split(), Key.root(0)))
+    assert advise(even).kinds == ()
+    advice = advise(describe(build(data, Dirichlet(clients=6, beta=0.3), [], Split(), Key.root(0))))
+    assert advice.kinds == ("label",)
+    assert "tenths of the targets" in advice.findings[0].sentence
+    assert first(advice, 1) == ["SCAFFOLD"]
+    assert not NEED_CLASSES & {method.algorithm for method in advice.methods}
 
 
 def test_two_populations_are_for_fedex(blobs: Dataset) -> None:

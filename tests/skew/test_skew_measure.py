@@ -123,14 +123,23 @@ def test_populations_are_found_in_the_inputs(blobs: Dataset, shift: Shift) -> No
     assert found.shift.min() > 0.2
 
 
-def test_columns_and_targets_without_classes_are_measured() -> None:
+def targets(rows: int = 400) -> Dataset:
+    """Return six columns of deviation 2 that say nothing about a real target."""
     draw = np.random.default_rng(1)
-    data = Dataset("columns", draw.normal(0, 2, (400, 6)).astype(np.float32), draw.normal(0, 1, 400), None)
-    skew = describe(federation(data, Iid(clients=4)))
-    assert skew.classes == 1
-    assert skew.mean_kl == 0
-    assert skew.features is not None
-    assert skew.features.noise == pytest.approx([2] * 4, rel=0.1)
+    return Dataset("columns", draw.normal(0, 2, (rows, 6)).astype(np.float32), draw.normal(0, 1, rows), None)
+
+
+def test_real_targets_are_compared_by_their_tenths() -> None:
+    even = describe(federation(targets(), Iid(clients=4)))
+    assert even.counts.sum(axis=0).tolist() == [40] * 10
+    assert even.unit == "tenths of the targets"
+    assert even.class_names[0].startswith("below -1")
+    assert even.mean_kl < 2 * even.mean_floor
+    assert even.features is not None
+    assert even.features.noise == pytest.approx([2] * 4, rel=0.1)
+    skewed = describe(federation(targets(), Dirichlet(clients=4, beta=0.3)))
+    assert skewed.mean_kl > 0.3
+    assert describe(federation(targets(), Dirichlet(clients=4, beta=0.3))).size_cv == skewed.size_cv
 
 
 def test_degenerate_clients_are_measured(blobs: Dataset) -> None:

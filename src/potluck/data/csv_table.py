@@ -146,6 +146,13 @@ def _class_names(sheets: list[Sheet], classes: int | tuple[str, ...] | None) -> 
         return classes
     if classes is not None:
         return tuple(str(number) for number in range(classes))
+    for sheet in sheets:
+        row = next((row for row, label in enumerate(sheet.labels) if _number(label) % 1 > 0), None)
+        if row is not None:
+            raise BadInputError(
+                f"{sheet.file}: the label of row {row} is {str(sheet.labels[row])!r}, a fraction;"
+                ' regress on it with targets = "numbers", or name the classes with `classes`'
+            )
     return tuple(sorted(set(np.concatenate([sheet.labels for sheet in sheets]).tolist()), key=natural))
 
 

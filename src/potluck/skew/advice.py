@@ -15,7 +15,7 @@ import numpy as np
 
 from potluck.skew.cluster import clusters
 from potluck.skew.measure import Floats, Ints, Skew
-from potluck.skew.methods import METHODS, Kind, Method
+from potluck.skew.methods import METHODS, NEED_CLASSES, Kind, Method
 
 LABEL_KL = 0.05
 """Mean KL above the chance level (nats) from which label skew is worth acting on (Dirichlet beta of 10)."""
@@ -93,7 +93,11 @@ def advise(skew: Skew) -> Advice:
         kinds = (*kinds, "mixed")
     if not kinds:
         return Advice((), (), (METHODS["fedavg"],), _nothing(skew))
-    fitting = [method for method in METHODS.values() if set(method.kinds) & set(kinds)]
+    fitting = [
+        method
+        for method in METHODS.values()
+        if set(method.kinds) & set(kinds) and not (skew.real and method.algorithm in NEED_CLASSES)
+    ]
     ranked = sorted(fitting, key=lambda method: -_fit(method, kinds))
     named = ", ".join(NAMES[kind] for kind in kinds if kind != "mixed")
     verdict = f"{named}: compare {', '.join(method.title for method in ranked[:3])} with FedAvg"
@@ -125,7 +129,7 @@ def _label(skew: Skew) -> list[Finding]:
         Finding(
             "label",
             f"{strength} label skew: mean KL {skew.mean_kl:.3f} nats (chance: {skew.mean_floor:.3f}); "
-            f"a client holds {np.median(skew.classes_held):.0f} of {skew.classes} classes in the median",
+            f"a client holds {np.median(skew.classes_held):.0f} of {skew.classes} {skew.unit} in the median",
         )
     ]
     unbiased, biased = _unbiased(skew)

@@ -45,7 +45,7 @@ def figures(skew: Skew, federation: Federation | None = None) -> Mapping[str, Fi
 
 def classes(skew: Skew) -> Figure:
     """Draw rows by client and class: bubbles whose area is the count, or shades where clients are many."""
-    few = skew.counts.size <= BUBBLES
+    few, one = skew.counts.size <= BUBBLES, "tenth of the targets" if skew.real else "class"
     height = min(6.0, max(2.2, 0.9 + 0.26 * skew.classes))
     figure, axes = _canvas(height)
     if few:
@@ -57,7 +57,7 @@ def classes(skew: Skew) -> Figure:
         axes.set_ylim(skew.classes - 0.4, -0.6)
         axes.grid(color=INK, alpha=0.08)
         axes.set_title(
-            f"rows by client and class (largest bubble: {int(count.max())})", loc="left", color=INK
+            f"rows by client and {one} (largest bubble: {int(count.max())})", loc="left", color=INK
         )
     else:
         shares = skew.counts / np.maximum(skew.rows, 1)[:, None]
@@ -65,10 +65,10 @@ def classes(skew: Skew) -> Figure:
         bar = figure.colorbar(shades, ax=axes, pad=0.01)
         bar.ax.tick_params(colors=INK)
         bar.outline.set_visible(False)
-        axes.set_title("share of each class within each client", loc="left", color=INK)
+        axes.set_title(f"share of each {one} within each client", loc="left", color=INK)
     if skew.class_names and skew.classes <= 20:
         axes.set_yticks(range(skew.classes), skew.class_names)
-    axes.set_ylabel("class", color=INK)
+    axes.set_ylabel("target" if skew.real else "class", color=INK)
     _client_axis(axes, skew.clients)
     return figure
 
@@ -88,7 +88,11 @@ def divergence(skew: Skew) -> Figure:
         axes.axhline(skew.mean_floor, color=RED, linewidth=1.4, label="KL by chance, mean")
     axes.set_ylim(0, max(0.02, 1.08 * float(np.nanmax([skew.kl, skew.js]))))
     axes.set_ylabel("nats", color=INK)
-    axes.set_title("distance of a client's classes from all rows together", loc="left", color=INK)
+    axes.set_title(
+        f"distance of a client's {'targets' if skew.real else 'classes'} from all rows together",
+        loc="left",
+        color=INK,
+    )
     _legend(axes)
     return figure
 

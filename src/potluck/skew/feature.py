@@ -18,6 +18,7 @@ none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from scipy.sparse.csgraph import shortest_path
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
+from potluck.data.tenths import tenths
 from potluck.federation import Federation, Holder
 from potluck.skew.cluster import clusters
 from potluck.table import Table
@@ -82,8 +84,8 @@ def features(federation: Federation) -> Features | None:
     if not filled:
         return None
     image = federation.shape if len(federation.shape) in (2, 3) and min(federation.shape[-2:]) >= 3 else None
-    classes = federation.classes or 1
-    cells = [_cells(table, image, classes, federation.classes is not None) for table in tables]
+    labels, classes = _labels(tables, federation.classes)
+    cells = [_cells(table, image, y, classes) for table, y in zip(tables, labels, strict=True)]
     levels = [
         _deviation(cell) if image is None else _grain(table, image)
         for table, cell in zip(tables, cells, strict=True)
@@ -147,10 +149,17 @@ def _jitter(errors: list[float]) -> float:
     return float(np.sqrt(np.mean(np.square(known)))) if known else float("inf")
 
 
-def _cells(table: Table, image: tuple[int, ...] | None, classes: int, labelled: bool) -> Cells:
+def _labels(tables: Sequence[Table], classes: int | None) -> tuple[list[Ints], int]:
+    """Return the labels of each client and how many there are; the tenths of real targets stand in for them."""
+    if classes is not None:
+        return [table.y.numpy() for table in tables], classes
+    parts, names = tenths(np.concatenate([table.y.numpy() for table in tables]))
+    return np.split(parts, np.cumsum([len(table) for table in tables])[:-1]), len(names)
+
+
+def _cells(table: Table, image: tuple[int, ...] | None, y: Ints, classes: int) -> Cells:
     """Summarise the coarse inputs of one client class by class."""
     z = _coarse(table.x, image)
-    y = table.y.numpy() if labelled else np.zeros(len(table), dtype=np.int64)
     counts = np.bincount(y, minlength=classes).astype(np.int64)
     means = np.zeros((classes, z.shape[1]))
     np.add.at(means, y, z)

@@ -4,16 +4,18 @@ With q_k the class shares of client k and P those of all rows together: KL(q_k |
 divergence in nats; the earth mover's distance between class histograms (classes have no order, so that
 moving a row to any other class costs 1, and the distance is half of Zhao et al.'s, 2018, L1 distance); the
 coefficient of variation of sizes. Two clients with the same classes drawn at random still differ: `floor`
-is the KL to expect by chance, (C - 1) / 2 n_k.
+is the KL to expect by chance, (C - 1) / 2 n_k. Real targets are compared by the tenths of all targets in
+which they lie.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from potluck.data.tenths import tenths
 from potluck.errors import BadInputError
 from potluck.federation import Federation
 from potluck.skew.feature import Features, features
@@ -25,7 +27,10 @@ Ints = Counts
 
 @dataclass(frozen=True, eq=False)
 class Skew:
-    """What was measured; arrays have one entry a client, NaN for an empty one."""
+    """What was measured; arrays have one entry a client, NaN for an empty one.
+
+    `real` says that the targets are numbers, and that their tenths stand in for classes.
+    """
 
     counts: Counts
     rows: Counts
@@ -40,6 +45,12 @@ class Skew:
     features: Features | None = None
     name: str = "data"
     class_names: tuple[str, ...] = field(default=())
+    real: bool = False
+
+    @property
+    def unit(self) -> str:
+        """Return what the columns of the counts are."""
+        return "tenths of the targets" if self.real else "classes"
 
     @property
     def clients(self) -> int:
@@ -74,12 +85,20 @@ class Skew:
 
 def describe(federation: Federation) -> Skew:
     """Measure a federation: labels of all its rows, and inputs of a sample of them."""
-    return from_histogram(
-        federation.histogram(),
-        name=federation.name,
-        class_names=federation.class_names,
-        features=features(federation),
-    )
+    counts, names, real = federation.histogram(), federation.class_names, federation.classes is None
+    if real:
+        counts, names = _by_tenths(federation)
+    skew = from_histogram(counts, federation.name, names, features(federation))
+    return replace(skew, real=real)
+
+
+def _by_tenths(federation: Federation) -> tuple[Counts, tuple[str, ...]]:
+    """Count real targets by client and tenth."""
+    holders = federation.holders
+    own = [np.concatenate([part.y.numpy() for part in (one.train, one.val, one.test)]) for one in holders]
+    parts, names = tenths(np.concatenate(own))
+    each = np.split(parts, np.cumsum([len(targets) for targets in own])[:-1])
+    return np.stack([np.bincount(mine, minlength=len(names)) for mine in each]).astype(np.int64), names
 
 
 def from_histogram(

@@ -93,3 +93,6 @@ _TABLE: tuple[Method, ...] = (
 )  # fmt: skip
 
 METHODS: Mapping[str, Method] = MappingProxyType({method.algorithm: method for method in _TABLE})
+
+NEED_CLASSES = frozenset({"feddisco", "fedex", "fedpcl", "fedrod"})
+"""Methods that refuse real targets."""

@@ -21,6 +21,7 @@ def record(skew: Skew, advice: Advice) -> Json:
         "clients": skew.clients,
         "classes": skew.classes,
         "class_names": list(skew.class_names),
+        "real_targets": skew.real,
         "rows": skew.rows.tolist(),
         "histogram": skew.counts.tolist(),
         "classes_held": skew.classes_held.tolist(),
@@ -53,7 +54,7 @@ def summary(skew: Skew) -> Mapping[str, str]:
         "clients": str(skew.clients),
         "rows": f"{int(skew.rows.sum())} ({int(skew.rows.min())} to {int(skew.rows.max())} a client)",
         "size CV, largest / mean": f"{skew.size_cv:.2f}, {skew.max_over_mean:.2f}",
-        "classes a client holds": f"{int(skew.classes_held.min())} to {int(skew.classes_held.max())} "
+        f"{skew.unit} a client holds": f"{int(skew.classes_held.min())} to {int(skew.classes_held.max())} "
         f"of {skew.classes}",
         "mean KL to the whole (by chance)": f"{skew.mean_kl:.3f} ({skew.mean_floor:.3f}) nats",
         "mean Jensen-Shannon": f"{skew.mean_js:.3f} nats",
