@@ -1,9 +1,10 @@
-"""Store finished runs as the records behind a page: `python docs/store.py RUN... NAME`.
+"""Store finished runs as the records behind a page: `python docs/store.py [--lean] RUN... NAME`.
 
 The result and configuration are copied whole, the manifest but for folders in its command (`--out`, `--data-dir`).
-Of the records, rows about single clients and peers are kept
-for the last evaluated round of each stage only (its last round if nothing is evaluated), but for what curves are drawn from, and images and latent codes of the
-first seed only, so that a page of records stays small enough for the repository.
+Of the records, rows about single clients and peers are kept for the last evaluated round of each stage only (its last
+round if nothing is evaluated), but for what curves are drawn from, and images and latent codes of the first seed only,
+so that a page of records stays small enough for the repository. `--lean` is for many runs: it keeps accuracy,
+agreement, bytes and the census alone, and the curves of single peers for the first seed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from potluck.report import find
 RECORDS = Path(__file__).parent / "records"
 WHOLE = ("config.toml", "result.json")
 FOLDERS = ("--out", "--data-dir")
+Keep = Callable[[Iterable[dict[str, Any]]], Iterator[dict[str, Any]]]
+LEAN = ("global/accuracy", "consensus", "bytes/up", "bytes/down", "bytes/flood", "bytes/handover", "seconds")
 
 
 def slim(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -39,6 +42,21 @@ def slim(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         if row["what"].startswith(("picture/", "latent/")) and row["seed"] != first:
             continue
         if row["round"] == last[row["seed"], row["stage"]] or drawn(row):
+            yield row
+
+
+def lean(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows to keep where there are many runs."""
+    held = list(slim(rows))
+    last = max(row["round"] for row in held if row["stage"] == "train")
+    for row in held:
+        if row["who"].startswith("site/") and row["what"] == "global/accuracy":
+            if row["seed"] == held[0]["seed"] or row["round"] == last:
+                yield row
+        elif row["who"].startswith("client/"):
+            if row["what"] == "alpha":
+                yield row
+        elif row["what"] in LEAN or row["stage"] == "topology":
             yield row
 
 
@@ -62,7 +80,7 @@ def anywhere(command: str) -> str:
     return shlex.join(word for place, word in enumerate(words) if place not in gone)
 
 
-def store(run: Path, target: Path) -> None:
+def store(run: Path, target: Path, keep: Keep = slim) -> None:
     """Copy one run."""
     target.mkdir(parents=True, exist_ok=True)
     for name in WHOLE:
@@ -71,16 +89,16 @@ def store(run: Path, target: Path) -> None:
     manifest["command"] = anywhere(manifest["command"])
     (target / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     with (run / "records.jsonl").open(encoding="utf-8") as lines:
-        kept = [json.dumps(row) for row in slim(json.loads(line) for line in lines)]
+        kept = [json.dumps(row) for row in keep(json.loads(line) for line in lines)]
     (target / "records.jsonl").write_text("\n".join(kept) + "\n", encoding="utf-8")
 
 
 def main() -> None:
     """Store the runs of a directory (or one run) under a name."""
-    *runs, name = sys.argv[1:]
+    *runs, name = [word for word in sys.argv[1:] if word != "--lean"]
     for run in map(Path, runs):
         for one in find(run):
-            store(one, RECORDS / name / one.relative_to(run))
+            store(one, RECORDS / name / one.relative_to(run), lean if "--lean" in sys.argv[1:] else slim)
         if (run / "comparison.json").exists():
             shutil.copyfile(run / "comparison.json", RECORDS / name / "comparison.json")
 
