@@ -5,6 +5,8 @@ It changes no score and is no traffic: what a client shows stays in its own log,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from potluck.memory import Memories
 from potluck.rounds import Fact, Step
 from potluck.topology import Topology
@@ -13,8 +15,10 @@ from potluck.world import NEWCOMER, World
 MOST_CLIENTS = 50
 
 
-def exhibit(world: World, topology: Topology, memories: Memories, step: Step) -> list[Fact]:
-    """Return what the last stage shows of the first fifty clients, and of the first site on the first test."""
+def exhibit(
+    world: World, topology: Topology, memories: Memories, step: Step, tests: Sequence[str] | None = None
+) -> list[Fact]:
+    """Return what the last stage shows of the first fifty clients, and of the first site on the first test (if any)."""
     stage, facts = world.stage(step.position), list[Fact]()
     if world.algorithm.setting != "pooled":
         for client in world.clients[:MOST_CLIENTS]:
@@ -22,7 +26,7 @@ def exhibit(world: World, topology: Topology, memories: Memories, step: Step) ->
             facts += _shown(world, step, client, view, memories, f"client/{client}")
     site, state = next(iter(step.states.items()))
     if stage.serves(world.model_of(step.position)):
-        for test in list(world.federation.tests)[:1]:
+        for test in list(world.federation.tests if tests is None else tests)[:1]:
             facts += _shown(world, step, NEWCOMER, stage.deploy(state, NEWCOMER), memories, site, test)
     return facts
 

@@ -237,7 +237,8 @@ class SeedRun:
         fingerprint = digest(
             {"states": dict(step.states), "memories": self.memories.tree(), "scores": scores.tree()}
         )
-        self.records.write(self.seed, exhibit(self.world, self.topology, self.memories, step))
+        tests = self.experiment.evaluate.tests
+        self.records.write(self.seed, exhibit(self.world, self.topology, self.memories, step, tests))
         final = {
             "fingerprint": fingerprint,
             **{name: _finite(value) for name, value in headline(scores).items()},

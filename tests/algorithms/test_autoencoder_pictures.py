@@ -92,6 +92,13 @@ def test_the_figures_and_the_page_show_it(shown: Path, tmp_path: Path) -> None:
     assert (tmp_path / "figures/latent.png").is_file()
 
 
+def test_no_row_of_a_test_is_written_down_if_none_is_named(tmp_path: Path) -> None:
+    run(experiment({**SETTINGS, "evaluate": {"tests": []}}), tmp_path / "none")
+    found = {(row["who"].partition("/")[0], row["what"]) for row in rows(tmp_path / "none")}
+    assert ("client", "latent/across") in found
+    assert not [what for _, what in found if what.startswith("picture/")]
+
+
 def test_other_models_show_nothing(tmp_path: Path) -> None:
     settings = {
         **SETTINGS,

@@ -19,6 +19,7 @@ from hypothesis import strategies as some
 from scipy.stats import norm
 from torch import Tensor
 
+from potluck.algorithms.fedavg import fedavg
 from potluck.algorithms.feddisco import LabelDiscrepancy
 from potluck.algorithms.feddisco_vae import LatentDiscrepancy, feddisco_vae
 from potluck.algorithms.fedvae import fedvae, wire
@@ -353,6 +354,14 @@ def test_the_classifier_is_the_experiments_model() -> None:
     scores = next(iter(played.scores.sites.values()))
     assert scores is not None
     assert scores.figures()["accuracy"] > 0.5
+
+
+def test_a_classifier_without_a_and_b_is_that_of_fedavg() -> None:
+    fit = Fit(lr=0.1, batch=8, epochs=2)
+    ours = play(world(system(task="classifier", rounds=2, fit=fit, vae_rounds=1, a=0.0)))
+    averaged = trained(play(world(fedavg(2, fit))), "train").params
+    for name, leaf in trained(ours, "train").params.items():
+        assert torch.allclose(leaf, averaged[name], atol=1e-6)
 
 
 def test_the_rule_goes_with_other_methods() -> None:
