@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from potluck.partition import (
     Grouped,
     Iid,
     Niid1,
+    Niid2,
     Quantity,
     Shards,
 )
@@ -82,6 +84,23 @@ def test_labels_and_key_decide_and_nothing_else(name: str, labels: Labels, clien
     again = {**ALL_ROWS, **SOME_ROWS}[name](clients)(some_labels(labels.y.tolist(), 6), Key.root(seed))
     assert [mine.tolist() for mine in once] == [mine.tolist() for mine in again]
     assert np.array_equal(labels.y, before)
+
+
+@given(
+    more=st.lists(st.integers(0, 5), max_size=60),
+    variant=st.sampled_from(["feddisco", "delft"]),
+    seed=st.integers(0, 999),
+)
+@settings(max_examples=40, deadline=None)
+def test_niid2_deals_every_row_once(
+    more: list[int], variant: Literal["feddisco", "delft"], seed: int
+) -> None:
+    labels = some_labels([*range(6)] * 12 + more, 6)
+    dealt = Niid2(variant=variant)(labels, Key.root(seed))
+    assert np.sort(np.concatenate(dealt)).tolist() == list(range(len(labels)))
+    assert [len(np.unique(labels.y[mine])) <= 2 for mine in dealt[1:]] == [True] * 3
+    again = Niid2(variant=variant)(labels, Key.root(seed))
+    assert [mine.tolist() for mine in dealt] == [mine.tolist() for mine in again]
 
 
 @pytest.mark.parametrize("name", ["iid", "dirichlet", "quantity", "grouped", "shards"])

@@ -59,6 +59,28 @@ def test_sc12_feddisk() -> None:
     assert all(float(part.x.min()) >= 0 and float(part.x.max()) <= 1 for part in shifted)
 
 
+def test_sc12_the_other_word_for_it_and_the_split() -> None:
+    for client in (0, 7, 99):
+        assert (
+            Noise(variance=0.3, reading="feddisk", noise_is="std").deviation(client, 100)
+            == 0.3 * client / 100
+        )
+    assert Noise(variance=0.1, noise_is="std").deviation(4, 10) == pytest.approx(0.05)
+    draw = np.random.default_rng(2)
+    images = draw.uniform(0.3, 0.7, (1200, 1, 8, 8)).astype(np.float32)
+    data = Dataset("toy", images, draw.integers(0, 10, 1200), 10)
+    split, key = Split(val=0, test=0.15), Key.root(0)
+    clean, noisy = (
+        build(data, Iid(clients=2), shifts, split, key)
+        for shifts in ([], [Noise(variance=0.3, reading="feddisk")])
+    )
+    for holder in noisy.holders:
+        assert (len(holder.train), len(holder.val), len(holder.test)) == (510, 0, 90)
+    assert torch.equal(clean.holders[0].test.x, noisy.holders[0].test.x)
+    added = (noisy.holders[1].test.x - clean.holders[1].test.x).double().var()
+    assert float(added) == pytest.approx(0.003, rel=0.05)
+
+
 def test_noise_leaves_labels_and_order_and_repeats() -> None:
     table, key = grey(), Key.root(3)
     one, two = (Noise()(table, 2, 5, key) for _ in range(2))
