@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from potluck.consensus import distances
 from potluck.core import REJECTIONS, Draw, Inbox, Merged, Sent, Stage
-from potluck.errors import RunError
+from potluck.errors import BadInputError, RunError
 from potluck.memory import Memories
 from potluck.tape import Fact, Tape
 from potluck.topology import Topology
@@ -237,6 +237,9 @@ def _reason(world: World, stage: Stage[Any, Any, Any], call: Call, answer: Answe
     """Return why an answer does not count; a client's own error stops the run unless it may go on without."""
     fault = world.fault(call.stage, call.round, call.client)
     if answer.failed and fault != "crash" and world.on_error == "stop":
+        kind, _, words = answer.failed.partition(": ")
+        if kind == BadInputError.__name__:
+            raise BadInputError(words)
         raise RunError(f"{call.who(stage.stream)} failed: {answer.failed}\n{answer.trace}".rstrip())
     if fault is not None or answer.failed:
         return fault or "error"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ def run(
             write_json(directory.manifest, manifest)
             done = _seeds(directory, experiment, worlds, label, options)
         except BadInputError:
-            if fresh and not any((out / "checkpoints").glob("seed-*")):
+            if fresh and not _played(directory):
                 _clear(directory)
                 if not existed:
                     out.rmdir()
@@ -116,6 +117,14 @@ def _claim(directory: RunDirectory, experiment: Experiment, options: Options) ->
             f"{path}: holds the seeds {', '.join(map(str, before))}; go on with the same, or add others behind them"
         )
     return False
+
+
+def _played(directory: RunDirectory) -> bool:
+    """Tell whether any round was played that a later start could go on from."""
+    if not directory.records.exists():
+        return False
+    with directory.records.open(encoding="utf-8") as lines:
+        return any(json.loads(line)["round"] > 0 for line in lines)
 
 
 def _clear(directory: RunDirectory) -> None:

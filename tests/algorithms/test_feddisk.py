@@ -5,18 +5,23 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import tomli_w
 import torch
+from click.testing import CliRunner
 
 from potluck.algorithms.fedavg import fedavg
 from potluck.algorithms.feddisk import feddisk, feddisk_ab, wire
+from potluck.cli import cli
 from potluck.config import experiment
 from potluck.core import Algorithm
-from potluck.errors import BadInputError, RunError
+from potluck.errors import BadInputError
 from potluck.federation import Federation, Holder
 from potluck.key import Key
 from potluck.laws import LAWS, toy
@@ -221,9 +226,34 @@ def test_the_privacy_bound_of_rows_on_a_grid() -> None:
 
 def test_rows_outside_0_and_1_are_refused_with_a_way_out(build: Build) -> None:
     with pytest.raises(
-        RunError, match=r'client 0: rows from -.* no Bernoulli density.*normalise = "unit".*flow'
+        BadInputError, match=r'^client 0: rows from -.* no Bernoulli density.*normalise = "unit".*flow'
     ):
         play(build(feddisk(1, FULL, **QUICK)))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"data": {"name": "digits", "normalise": "standard"}},
+            "client 0: rows from .* no Bernoulli density",
+        ),
+        ({"algorithm": {"name": "feddisk", "density": {"name": "gaussian_mixture"}}}, "only density"),
+        ({"algorithm": {"name": "feddisk", "density": {"name": "vae"}}}, "must be a density"),
+    ],
+    ids=["rows", "estimator", "density"],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(
+    change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    table = {"name": "bad", "partition": {"name": "iid", "clients": 3}, "algorithm": {"name": "feddisk"}}
+    file = tmp_path / "bad.toml"
+    file.write_text(tomli_w.dumps({**table, **change}))
+    told = CliRunner().invoke(cli, ["run", str(file), "--out", str(tmp_path / "run"), "--workers", "0"])
+    assert isinstance(told.exception, BadInputError)
+    assert re.search(words, str(told.exception))
+    assert "\n" not in str(told.exception)
+    assert not (tmp_path / "run").exists()
 
 
 def test_pooled_raw_rows_leak_and_need_a_server() -> None:
@@ -265,13 +295,13 @@ def test_from_a_configuration() -> None:
         "algorithm": {
             "name": "feddisk",
             "ratio": {"name": "paper", "link": "prob", "clip": 5, "judge": {"epochs": 3}},
-            "density": {"name": "gaussian_mixture", "components": 3},
+            "density": {"name": "made", "hidden": [7, 5], "order": "random", "mask_seed": 3},
         },
     }
     made = experiment(table)
     stage: Any = made.build_algorithm().stages[2]
     assert stage.ratio == Paper(5.0, "prob", Judge(epochs=3))
-    assert stage.density == Mixture(3)
+    assert stage.density == Made((7, 5), "random", 3)
     assert experiment(made.resolved()).digest() == made.digest()
     with pytest.raises(BadInputError, match=r"algorithm.ratio.link"):
         experiment({"name": "x", "algorithm": {"name": "feddisk", "ratio": {"name": "paper", "link": "no"}}})

@@ -28,8 +28,9 @@ from potluck.algorithms.fedavg import wire as wire
 from potluck.average import Average, averaging
 from potluck.combine import NormBuffers
 from potluck.core import Algorithm, Stage
+from potluck.errors import BadInputError
 from potluck.learn import Fit
-from potluck.parts.density_model import Made
+from potluck.parts.density_model import Made, Mixture, NormalisingFlow
 from potluck.parts.density_ratio import DensityRatio
 from potluck.parts.early_stop import NoBetter
 from potluck.parts.judge import Judge
@@ -44,6 +45,10 @@ FIT = Fit(epochs=2)
 PAPER, MADE, JUDGE = Paper(), Made(), Judge()
 DENSITY_FIT = Fit("adam", lr=1e-3, epochs=2)
 LOCAL_FIT = Fit("adam", lr=1e-3, epochs=5)
+PAPER_NEEDS = (
+    'algorithm.ratio: "paper" compares conditional means, which only density "made" has; choose ratio = '
+    '{ name = "log_ratio" } or { name = "cpe_sample" }'
+)
 STAR = "it pools rows at one server; use a star or a rotating server"
 
 
@@ -75,6 +80,8 @@ def feddisk(
         architecture=density,
         stop=NoBetter(patience),
     )
+    if isinstance(ratio, Paper) and isinstance(density, Mixture | NormalisingFlow):
+        raise BadInputError(PAPER_NEEDS)
     own = OwnDensity(density, local_fit, local_chunks, patience)
     before = (RowPool(),) if ratio.leaks else (own, first)
     return _behind(

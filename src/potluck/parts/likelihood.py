@@ -72,5 +72,5 @@ def refuse_rows(module: nn.Module, client: Client) -> None:
             raise BadInputError(
                 f"client {client.id}: rows from {float(part.min()):.3g} to {float(part.max()):.3g} have no "
                 f'Bernoulli density; scale them to [0, 1] (data.normalise = "unit"), or choose density = '
-                f'{{ name = "flow" }} or {{ name = "gaussian_mixture" }}'
+                f'{{ name = "flow" }} or {{ name = "gaussian_mixture" }} with ratio = {{ name = "log_ratio" }}'
             )

@@ -15,8 +15,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from potluck.core import Client, Inbox, Merged, Reply, Site, Stage
+from potluck.errors import BadInputError
 from potluck.learn import Fit
 from potluck.model import Model
+from potluck.models.density import Density
 from potluck.parts.density_model import Made
 from potluck.parts.likelihood import refuse_rows
 from potluck.parts.local_density import fitted
@@ -48,7 +50,9 @@ class OwnDensity(Stage[None, None, None]):
         return self.density.model(given)
 
     def init(self, site: Site, past: Any) -> Merged[None]:
-        """Start with nothing."""
+        """Start with nothing, once it is sure that there is a density to train."""
+        if not isinstance(site.model.module, Density):
+            raise BadInputError("algorithm.density: must be a density (made, gaussian_mixture, flow)")
         return Merged(None)
 
     def view(self, state: None, client: int) -> None:
