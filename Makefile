@@ -52,6 +52,7 @@ smoke: $(READY)  ## Run every experiment file for one round.
 bench: $(READY)  ## Measure the engine against the raw loop.
 	@$(BIN)/python bench/run.py
 	@$(BIN)/python bench/latent.py
+	@$(BIN)/python bench/density.py
 
 docs: $(READY)  ## Rebuild the figures and tables of docs/ from stored records.
 	@$(BIN)/python docs/make.py
