@@ -157,3 +157,37 @@ def test_a_failure_leaves_no_temporary_folder(
 def test_bad_arrays_are_refused(x: Any, y: Any, complaint: str) -> None:
     with pytest.raises(pl.BadInputError, match=complaint):
         pl.from_arrays(x, y, classes=3)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"model": nn.Linear(5, 3)}, r"^model: Linear cannot take rows of shape \(4,\): mat1"),
+    ({"model": nn.Linear(4, 2)}, r"^model: Linear returns \(2,\) for a row; the data have 3 classes"),
+    ({"model": 3}, r"^model: must be a table"),
+    ({"algorithm": pl.fedavg(rounds=-1)}, r"^algorithm\.rounds: must be >= 1, got -1$"),
+    ({"algorithm": pl.fedavg(fit=pl.Fit(lr=-1))}, r"^algorithm\.fit\.lr: must be > 0, got -1$"),
+    ({"algorithm": pl.fedprox(mu=-1)}, r"^algorithm\.objective\.mu: must be >= 0, got -1$"),
+    ({"data": X}, r"^data: must be a table .{1,90} \.\.\.$"),
+]
+
+
+@pytest.mark.parametrize(("change", "complaint"), WRONG, ids=lambda part: "")
+def test_wrong_objects_are_refused_in_one_sentence(
+    change: dict[str, Any], complaint: str, temporary: Path
+) -> None:
+    settings = {"data": pl.from_arrays(X, Y, clients=OWNERS), "model": Net, **FAST, **change}
+    with pytest.raises(pl.BadInputError, match=complaint):
+        pl.run(**settings)
+    assert not list(temporary.iterdir())
+
+
+def test_algorithms_of_a_list_are_called_by_their_names(tmp_path: Path, no_page: None) -> None:
+    data = pl.from_arrays(X, Y, clients=OWNERS)
+    quick = pl.Fit(lr=0.1, steps=1)
+    methods = [pl.fedprox(rounds=1, fit=quick), pl.scaffold(rounds=1, fit=quick)]
+    assert list(pl.compare(data=data, model=Net, algorithms=methods, out=tmp_path / "two").figures) == [
+        "fedprox",
+        "scaffold",
+    ]
+    with pytest.raises(pl.BadInputError, match=r"^algorithms: two are called 'fedprox'; give labels"):
+        pl.compare(data=data, model=Net, algorithms=[methods[0], methods[0]])
+    assert all(getattr(pl, name.replace("-", "_")) is make for name, make in pl.ALGORITHMS.items())

@@ -8,7 +8,21 @@ from __future__ import annotations
 from potluck.algorithms import ALGORITHMS
 from potluck.algorithms.alone import alone
 from potluck.algorithms.fedavg import fedavg
+from potluck.algorithms.fedavgm import fedavgm
+from potluck.algorithms.fedbn import fedbn
+from potluck.algorithms.feddisco import feddisco
+from potluck.algorithms.feddisco_vae import feddisco_vae
+from potluck.algorithms.feddisk import feddisk, feddisk_ab
+from potluck.algorithms.fedep import fedep
+from potluck.algorithms.fedex import fedex
+from potluck.algorithms.fedloss import fedloss
+from potluck.algorithms.fedmedian import fedmedian
+from potluck.algorithms.fedpcl import fedpcl
+from potluck.algorithms.fedprox import fedprox
+from potluck.algorithms.fedrod import fedrod
+from potluck.algorithms.fedvae import fedvae
 from potluck.algorithms.pooled import pooled
+from potluck.algorithms.scaffold import scaffold
 from potluck.api import Result, compare, run
 from potluck.average import Average
 from potluck.core import Algorithm, Client, Inbox, Merged, Reply, Site, Stage
@@ -46,9 +60,24 @@ __all__ = [
     "alone",
     "compare",
     "fedavg",
+    "fedavgm",
+    "fedbn",
+    "feddisco",
+    "feddisco_vae",
+    "feddisk",
+    "feddisk_ab",
+    "fedep",
+    "fedex",
+    "fedloss",
+    "fedmedian",
+    "fedpcl",
+    "fedprox",
+    "fedrod",
+    "fedvae",
     "from_arrays",
     "from_hugging_face",
     "from_torch",
     "pooled",
     "run",
+    "scaffold",
 ]

@@ -13,6 +13,7 @@ import json
 import shutil
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from potluck.config import Experiment, Given, experiment, load
 from potluck.core import Algorithm
 from potluck.data.dataset import Dataset
 from potluck.data.places import Places
+from potluck.errors import BadInputError
 from potluck.progress import watching
 from potluck.run import Options, compare_all, total_rounds
 from potluck.run import run as play
@@ -92,16 +94,13 @@ def run(source: str | Path | None = None, **settings: Setting) -> Result:
 def compare(
     source: str | Path | None = None,
     *,
-    algorithms: Sequence[str] | Mapping[str, Algorithm | Mapping[str, Any] | str] = (),
+    algorithms: Sequence[str | Algorithm] | Mapping[str, Algorithm | Mapping[str, Any] | str] = (),
     **settings: Setting,
 ) -> Result:
     """Run several algorithms on the same rows, initial weights and participants; settings and options as for `run`."""
     options, given, progress = _options(settings)
     made = _experiment(source, settings)
-    if isinstance(algorithms, Mapping):
-        variants = {label: made.with_algorithm(entry) for label, entry in algorithms.items()}
-    else:
-        variants = made.variants(algorithms)
+    variants = _variants(made, algorithms)
     total = sum(total_rounds(variant) for variant in variants.values())
     with _folder(given) as out:
         with watching(Console(), quiet=not progress, total=total) as watch:
@@ -109,6 +108,24 @@ def compare(
         runs = [out / label for label in results]
         report.write(out, runs, title=made.name)
     return _result(out, results, runs, given is None)
+
+
+def _variants(
+    made: Experiment,
+    algorithms: Sequence[str | Algorithm] | Mapping[str, Algorithm | Mapping[str, Any] | str],
+) -> dict[str, Experiment]:
+    """Return one experiment per algorithm, by label; algorithms in a list are called by their names."""
+    if isinstance(algorithms, Mapping):
+        return {label: made.with_algorithm(entry) for label, entry in algorithms.items()}
+    names = [entry.name if isinstance(entry, Algorithm) else entry for entry in algorithms]
+    if all(isinstance(entry, str) for entry in algorithms):
+        return made.variants(names)
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if twice:
+        raise BadInputError(
+            f"algorithms: two are called {twice[0]!r}; give labels, {{label: algorithm, ...}}"
+        )
+    return {name: made.with_algorithm(entry) for name, entry in zip(names, algorithms, strict=True)}
 
 
 @contextmanager

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from potluck.combine import Combined, Fold, NormBuffers, Weighed, pool_variances, with_squares
@@ -40,6 +41,7 @@ from potluck.roles import (
 from potluck.table import Table
 from potluck.tree import Params, finite, nbytes
 
+Rounds = Annotated[int, Field(ge=1)]
 TrainOn = Literal["train", "train_and_val"]
 
 
@@ -78,7 +80,7 @@ class Update(NamedTuple):
 class Average(Stage[Global, Down, Update]):
     """Federated averaging with choices."""
 
-    rounds: int = 10
+    rounds: Rounds = 10
     fit: Fit = field(default_factory=Fit)
     weigh: Weigh = field(default_factory=ByRows)
     objective: Objective = field(default_factory=Plain)

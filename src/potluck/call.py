@@ -148,6 +148,17 @@ def validated(hint: Any, value: Any, path: str) -> Any:
         raise BadInputError(sentence(error, path)) from error
 
 
+def verify(part: Any, path: str) -> None:
+    """Check the numbers and words in a dataclass that was built from Python, and in those that it holds."""
+    hints = get_type_hints(type(part), include_extras=True)
+    for field in dataclasses.fields(part):
+        value, where = getattr(part, field.name), f"{path}.{field.name}"
+        if dataclasses.is_dataclass(value):
+            verify(value, where)
+        elif isinstance(value, bool | int | float | str | tuple):
+            validated(hints[field.name], value, where)
+
+
 def sentence(error: ValidationError, path: str) -> str:
     """Turn pydantic's first complaint into one line with its path."""
     found = error.errors()

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from potluck.algorithms import ALGORITHMS, ARCHITECTURES, OBJECTIVES, RATIOS, SERVERS, SHARES, WEIGHS
-from potluck.call import Maker, Roles, sentence
+from potluck.call import Maker, Roles, sentence, verify
 from potluck.core import Algorithm
 from potluck.data import DATASETS
 from potluck.data.dataset import Dataset
@@ -139,6 +139,8 @@ class Experiment(BaseModel):
     def build_algorithm(self) -> Algorithm:
         """Return the algorithm."""
         if self._given.algorithm is not None:
+            for stage in self._given.algorithm.stages:
+                verify(stage, "algorithm")
             return self._given.algorithm
         algorithm: Algorithm = MAKER.make("algorithm", ALGORITHMS, self.algorithm, "algorithm")
         return algorithm
@@ -175,7 +177,10 @@ class Experiment(BaseModel):
             arguments = MAKER.checked(*self._call("model", MODELS, self.model), skip=2)
             made = MAKER.entry("model", MODELS, self.model, "model")
             factory = partial(made, federation.shape, federation.classes, **arguments)
-        return Model(factory, shape=federation.shape, classes=federation.classes or 0)
+        model = Model(factory, shape=federation.shape, classes=federation.classes or 0)
+        if self._given.model is not None:
+            model.refuse_misfit()
+        return model
 
     def world(self, seed: int, federation: Federation | None = None, places: Places | None = None) -> World:
         """Return the world of one seed."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from potluck.errors import BadInputError
 from potluck.key import Key
 from potluck.table import Table
 from potluck.tree import Params
@@ -112,6 +113,23 @@ class Model:
     def batch_norms(self) -> bool:
         """Tell whether a batch of one row cannot be normalised."""
         return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in self.module.modules())
+
+    def refuse_misfit(self) -> None:
+        """Refuse a network that cannot take the data's rows or does not return one score per class."""
+        name, before = type(self.module).__name__, torch.get_rng_state()
+        try:
+            with torch.no_grad():
+                out = self.module.eval()(torch.zeros(2, *self.shape))
+        except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError) as error:
+            reason = str(error).partition("\n")[0]
+            raise BadInputError(f"model: {name} cannot take rows of shape {self.shape}: {reason}") from error
+        finally:
+            torch.set_rng_state(before)
+        if self.classes and tuple(out.shape) != (2, self.classes):
+            raise BadInputError(
+                f"model: {name} returns {tuple(out.shape[1:])} for a row; the data have {self.classes} classes, "
+                "so it must return that many scores"
+            )
 
     def count(self) -> int:
         """Count trainable numbers."""

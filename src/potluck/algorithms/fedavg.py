@@ -11,18 +11,13 @@ Wire: the model down and up, batch-norm statistics included. State: none.
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
+from potluck.average import Rounds as Rounds
 from potluck.average import TrainOn, averaging, crossing
 from potluck.combine import NormBuffers
 from potluck.core import Algorithm
 from potluck.learn import Fit
 from potluck.model import Model
 from potluck.roles import ByRows, Everything, Objective, Plain, Replace, Server, Share, Weigh
-
-Rounds = Annotated[int, Field(ge=1)]
 
 
 def fedavg(
