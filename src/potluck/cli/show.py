@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import sys
-from collections.abc import Callable, Mapping
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_type_hints
 
 import click
@@ -80,12 +83,19 @@ def _story(function: Callable[..., Any]) -> str:
     """Return the docstring of the entry, and of its file if it is the file's one idea."""
     own = inspect.getdoc(function) or ""
     module = inspect.getdoc(sys.modules[function.__module__]) or ""
-    return f"{own}\n\n{module}" if module and module != own else own
+    return _flowing(f"{own}\n\n{module}" if module and module != own else own)
+
+
+def _flowing(text: str) -> str:
+    """Join the lines of every paragraph, so that it fits any width; formulas (indented) and headings stay."""
+    blocks = text.split("\n\n")
+    inner = r"\n(?!(?:Choices|Deviations|Wire|State):)"
+    return "\n\n".join(block if "\n  " in f"\n{block}" else re.sub(inner, " ", block) for block in blocks)
 
 
 def _parameters(function: Callable[..., Any], skip: int) -> Table:
     grid = Table("key", "type", "default", title_justify="left", box=None, padding=(0, 2))
-    hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
+    hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
     for parameter in list(inspect.signature(function).parameters.values())[skip:]:
         _add(grid, parameter.name, hints.get(parameter.name, Any), parameter.default)
     return grid
@@ -95,16 +105,35 @@ def _add(grid: Table, name: str, hint: Any, default: Any) -> None:
     """Add a parameter; a dataclass without a table of its own is shown field by field."""
     if dataclasses.is_dataclass(hint) and dataclasses.is_dataclass(default):
         for field in dataclasses.fields(hint):
-            _add(grid, f"{name}.{field.name}", get_type_hints(hint)[field.name], getattr(default, field.name))
+            inner = get_type_hints(hint, include_extras=True)[field.name]
+            _add(grid, f"{name}.{field.name}", inner, getattr(default, field.name))
         return
     missing = default is inspect.Parameter.empty
     grid.add_row(Text(name, style="bold"), Text(_type(hint)), Text("required" if missing else _show(default)))
 
 
 def _type(hint: Any) -> str:
-    if isinstance(hint, type) and not getattr(hint, "__args__", None):
-        return hint.__name__
-    return str(hint).replace("typing.", "").replace("NoneType", "none")
+    """Return a type in the words of a configuration: its choices, or what kind of value it takes."""
+    kind, inner = typing.get_origin(hint), typing.get_args(hint)
+    if kind is typing.Annotated:
+        bounds = [text for part in hint.__metadata__ for text in _bounds(part)]
+        return " ".join([_type(inner[0]), ", ".join(bounds)]).rstrip()
+    if kind is typing.Literal:
+        return " | ".join(map(str, inner))
+    if kind in (typing.Union, types.UnionType):
+        return " | ".join(map(_type, inner))
+    if kind in (list, tuple, Sequence):
+        return f"list of {_type(inner[0])}"
+    if hint is type(None):
+        return "none"
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
+def _bounds(part: Any) -> list[str]:
+    """Return the limits that an annotation sets."""
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    limits = getattr(part, "metadata", ())
+    return [f"{sign} {getattr(x, name)}" for x in limits for name, sign in signs.items() if hasattr(x, name)]
 
 
 def _show(value: Any) -> str:
