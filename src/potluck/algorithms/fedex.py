@@ -11,7 +11,8 @@ Deviations, each with the published behaviour as an option: updates are compared
 (`similarity_on`), negative cosines count as zero (`affinity_map`), k-means and not discretisation (`assign`), experts
 start from the warm mean (`expert_init`), losses are taken on logits (`loss_head`). The warm-up sees the rows that
 training sees (the published code's sees IID ones), answers weigh by rows and not by batches, and every expert has
-its rounds (no stop at convergence). `gate = "learned"` adds a gate that looks at labels.
+its rounds (no stop at convergence). Ours: `gate = "learned"`, a gate that looks at labels; `clusters = "auto"`; and
+`similarity_on = "first_layer"`, which tells inputs apart where whole updates tell classes apart.
 Wire: the model down and up, in the warm-up and in training; for use on a device, all experts once. The layer's
 weights change with every prediction, so that copies on devices drift apart. State: none at clients (`learned`: what
 the experts say about the validation rows).
@@ -36,7 +37,7 @@ from potluck.parts.experts import ExpertInit, Experts
 from potluck.parts.gate import Clock, Gate, Rule, Start
 from potluck.parts.learned_gate import LearnedGate
 from potluck.parts.similarity import AffinityMap
-from potluck.parts.warm_up import Count, Sorting, WarmUp
+from potluck.parts.warm_up import Count, SimilarityOn, Sorting, WarmUp
 from potluck.roles import ByRows, Objective, Plain, Replace, Server, Weigh
 
 REFUSAL = "its clusters need one place that hears every client; take a star, or a rotating host"
@@ -46,7 +47,7 @@ def fedex(
     rounds: Rounds = 10,
     fit: Fit = Fit(),
     clusters: Count = 3,
-    similarity_on: Literal["delta", "weights"] = "delta",
+    similarity_on: SimilarityOn = "delta",
     affinity_map: AffinityMap = "relu",
     assign: Assign = "kmeans",
     empty_policy: EmptyPolicy = "reduce",

@@ -138,7 +138,7 @@ class Experts(Stage[Clustered, Panel, Update]):
             if not finite(update):
                 notes[client] = "nonfinite_state"
                 continue
-            label = nearest(difference(update.params, sorting.start, sorting.learnable), sorting.centres)
+            label = nearest(difference(update.params, sorting.start, sorting.compared), sorting.centres)
             labels[client] = NOBODY if label is None else label
             notes[client] = "sorted"
             log[f"client/{client}/cluster"] = labels[client]

@@ -4,6 +4,8 @@ Miles et al., "FedEx: an exploration of clustering clients in federated learning
 clients train from the same w0; the cosines between their updates w_k - w0 go to spectral clustering. The published
 code compares whole weights (`similarity_on = "weights"`), whose cosines are all close to 1, and warms up on IID
 loaders, so that its clusters carry no information; here the warm-up sees the rows that training sees.
+Ours: `similarity_on = "first_layer"` compares the updates of the first layer alone. Later layers learn which classes a
+client holds; the first one learns what its inputs look like.
 A client without an update (no rows) belongs to no cluster. One that was not heard is sorted by its first answer in
 training, for which w0 and each cluster's mean update are kept.
 """
@@ -28,17 +30,21 @@ from potluck.parts.similarity import AffinityMap, Floats, affinity, cosines, gra
 from potluck.tree import Params
 
 Count = Annotated[int, Field(ge=1)] | Literal["auto"]
+SimilarityOn = Literal["delta", "first_layer", "weights"]
 NOBODY = -1
 
 
 class Sorted(NamedTuple):
-    """Who belongs where: w0, the warm mean, a cluster by client (-1: none), each cluster's mean update."""
+    """Who belongs where: w0, the warm mean, a cluster by client (-1: none), each cluster's mean update.
+
+    `compared` names the leaves that tell clients apart.
+    """
 
     start: Params
     mean: Params
     labels: Mapping[int, int]
     centres: tuple[Params, ...]
-    learnable: tuple[str, ...]
+    compared: tuple[str, ...]
     past: Any
 
     @property
@@ -60,7 +66,7 @@ class Sorting:
     """How clients are sorted: what is compared, how cosines become affinities, how the spectrum is cut."""
 
     clusters: Count = 3
-    similarity_on: Literal["delta", "weights"] = "delta"
+    similarity_on: SimilarityOn = "delta"
     affinity_map: AffinityMap = "relu"
     assign: Assign = "kmeans"
     empty_policy: EmptyPolicy = "reduce"
@@ -93,7 +99,9 @@ class WarmUp(Stage[Sorted, Down, Update]):
         if not site.classes:
             raise BadInputError("algorithm: FedEx combines class shares, but the data have no classes")
         start = self.average.init(site, None).state.params
-        return Merged(Sorted(start, {}, {}, (), site.model.learnable, past))
+        names = site.model.learnable
+        compared = first_layer(names) if self.sorting.similarity_on == "first_layer" else names
+        return Merged(Sorted(start, {}, {}, (), compared, past))
 
     def view(self, state: Sorted, client: int) -> Down:
         """Show a client w0."""
@@ -108,7 +116,7 @@ class WarmUp(Stage[Sorted, Down, Update]):
         answers = inbox.answers
         mean = self.average.merge(Global(state.start, {}, {}, None), inbox)
         sound = [sent for sent in answers if mean.notes.get(sent.client) not in REJECTIONS]
-        products = gram([sent.message.params for sent in sound], state.start, state.learnable)
+        products = gram([sent.message.params for sent in sound], state.start, state.compared)
         moved = [sent for sent, square in zip(sound, np.diag(products), strict=True) if square > 0]
         labels = {sent.client: NOBODY for sent in sound}
         log: dict[str, Value] = dict(mean.log)
@@ -127,15 +135,21 @@ class WarmUp(Stage[Sorted, Down, Update]):
     def _sorted(self, state: Sorted, moved: Sequence[Sent[Update]], products: Floats, seed: int) -> Clusters:
         how = self.sorting
         if how.similarity_on == "weights":
-            products = gram([sent.message.params for sent in moved], None, state.learnable)
+            products = gram([sent.message.params for sent in moved], None, state.compared)
         likeness = affinity(cosines(products), how.affinity_map)
         return clusters(likeness, how.clusters, how.assign, how.empty_policy, seed)
 
 
+def first_layer(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the leaves of the module that holds the first one: its weight and its bias."""
+    module = names[0].rpartition(".")[0]
+    return tuple(name for name in names if name.rpartition(".")[0] == module)
+
+
 def _centres(moved: Sequence[Sent[Update]], found: Clusters, state: Sorted) -> tuple[Params, ...]:
-    """Return every cluster's mean update, over the trainable leaves."""
+    """Return every cluster's mean update, over the leaves that are compared."""
     folds = [Fold() for _ in range(found.many)]
     for sent, label in zip(moved, found.labels, strict=True):
-        folds[int(label)].add(1.0, {name: sent.message.params[name] for name in state.learnable})
+        folds[int(label)].add(1.0, {name: sent.message.params[name] for name in state.compared})
     means = [fold.mean() for fold in folds]
     return tuple({name: leaf - state.start[name] for name, leaf in mean.items()} for mean in means)
