@@ -10,6 +10,7 @@ import pytest
 
 from potluck.beginnings import names
 from potluck.config import Experiment, experiment
+from potluck.report import find
 from potluck.run import Interrupted, Options, Progress, compare_all, run
 
 SETTINGS: dict[str, Any] = {
@@ -103,6 +104,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_end(tmp_path: Path, apart
             break
         except Interrupted:
             stopped += 1
+            assert {run.name for run in find(tmp_path)} <= set(RATIOS)
     assert stopped > 1
     for label in RATIOS:
         assert figures(tmp_path / label) == figures(apart / label)

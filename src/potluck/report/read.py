@@ -100,7 +100,7 @@ def find(path: Path) -> tuple[Path, ...]:
         raise BadInputError(f"{path} is not a directory; give a run directory or a folder of runs")
     if is_run(path):
         return (path,)
-    near = (*path.glob("*"), *path.glob("*/*"))
+    near = (*path.glob("[!.]*"), *path.glob("[!.]*/[!.]*"))  # an unfinished comparison has hidden beginnings
     there = {child for child in near if child.is_dir() and is_run(child)}
     listed = _object(path / "comparison.json").get("runs")
     first = [path / str(label) for label in listed] if isinstance(listed, list) else []
