@@ -4,7 +4,7 @@ The result and configuration are copied whole, the manifest but for folders in i
 Of the records, rows about single clients and peers are kept for the last evaluated round of each stage only (its last
 round if nothing is evaluated), but for what curves are drawn from, and images and latent codes of the first seed only,
 so that a page of records stays small enough for the repository. `--lean` is for many runs: it keeps accuracy,
-agreement, bytes and weights alone, and the curves of single peers for the first seed.
+agreement, bytes and weights alone.
 """
 
 from __future__ import annotations
@@ -47,16 +47,14 @@ def slim(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def lean(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows to keep where there are many runs."""
-    held = list(slim(rows))
-    last = max(row["round"] for row in held if row["stage"] == "train")
-    for row in held:
-        if row["who"].startswith("site/") and row["what"] == "global/accuracy":
-            if row["seed"] == held[0]["seed"] or row["round"] == last:
-                yield row
-        elif row["who"].startswith("client/"):
-            if row["what"] in ("alpha", "weight"):
-                yield row
-        elif row["what"] in LEAN or row["stage"] == "topology":
+    for row in slim(rows):
+        if row["who"].startswith("client/"):
+            kept = row["what"] in ("alpha", "weight")
+        elif row["who"].startswith("site/"):
+            kept = row["what"] == "global/accuracy"
+        else:
+            kept = row["what"] in LEAN
+        if kept or row["stage"] == "topology":
             yield row
 
 
