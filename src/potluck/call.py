@@ -215,7 +215,16 @@ def _place(complaint: ErrorDetails) -> list[str]:
 
 def _noise(step: object) -> bool:
     """Tell whether a step of pydantic's location names a branch of a union instead of a key."""
-    branch = {"int", "float", "str", "none", "constrained-int", "constrained-float", "constrained-str"}
+    branch = {
+        "int",
+        "float",
+        "str",
+        "bool",
+        "none",
+        "constrained-int",
+        "constrained-float",
+        "constrained-str",
+    }
     return isinstance(step, str) and (step in branch or "[" in step)
 
 
