@@ -57,7 +57,10 @@ def read_pairs(file: Path) -> list[Pair]:
 def linked(clients: int, pairs: Iterable[Sequence[int]], where: str, connected: bool) -> Neighbours:
     """Return the graph of an edge list; its clients must be known, and connected if they must be."""
     graph: nx.Graph[int] = nx.empty_graph(clients)
-    for one, other in pairs:
+    for pair in pairs:
+        if len(pair) != 2:
+            raise BadInputError(f"{where}: edge {list(pair)}: must be two client numbers, such as [0, 3]")
+        one, other = pair
         strange = [client for client in (one, other) if not 0 <= client < clients]
         if strange:
             raise BadInputError(

@@ -8,7 +8,7 @@ a random graph is drawn anew every n rounds. `connected = false` allows a graph 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,7 +17,7 @@ import networkx as nx
 from pydantic import Field
 
 from potluck.errors import BadInputError
-from potluck.graphs import Pair, draw, linked, neighbours, read_pairs
+from potluck.graphs import draw, linked, neighbours, read_pairs
 from potluck.key import Key
 from potluck.topology import Mesh, Neighbours, Rotating, Star, Topology, alone
 
@@ -129,7 +129,7 @@ def edges(
     clients: int,
     key: Key,
     file: str | None = None,
-    pairs: list[Pair] | None = None,
+    pairs: list[list[int]] | None = None,
     mixing: Mixing = "algorithm",
     connected: bool = True,
 ) -> Topology:
@@ -137,7 +137,7 @@ def edges(
     if (file is None) == (pairs is None):
         raise BadInputError("topology: edges needs either file or pairs, and not both")
     where = "topology.pairs" if file is None else f"topology.file: {file}"
-    listed = read_pairs(Path(file)) if file is not None else pairs or []
+    listed: Sequence[Sequence[int]] = read_pairs(Path(file)) if file is not None else pairs or []
     return Mesh(linked(clients, listed, where, connected), mixing == "metropolis")
 
 

@@ -143,6 +143,7 @@ def test_a_broken_file_and_other_bad_input_are_refused(tmp_path: Path) -> None:
         (4, {"name": "edges"}, "either file or pairs"),
         (4, {"name": "edges", "file": str(file), "pairs": [[0, 1]]}, "either file or pairs"),
         (3, {"name": "edges", "pairs": [[0, 5]]}, "there is no client 5"),
+        (3, {"name": "edges", "pairs": [[0, 1, 2]]}, r"edge \[0, 1, 2\]: must be two client numbers"),
         (5, {"name": "random_regular", "degree": 3}, "no graph of 5 clients has 3 neighbours each"),
         (4, {"name": "random_regular", "degree": 4}, "no graph of 4 clients has 4 neighbours each"),
         (4, {"name": "small_world", "k": 4}, "below the number of clients"),
