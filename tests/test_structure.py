@@ -93,6 +93,7 @@ def below(package: str) -> list[str]:
     return [name for name in sources() if top(name) == package]
 
 
+METHODS = frozenset(below("algorithms"))
 LAYERED = sorted(name for name in sources() if any(top(name) in layer for layer in LAYERS))
 
 
@@ -184,7 +185,7 @@ def test_files_and_functions_are_short_and_explained(name: str) -> None:
     long = [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= 60]
     assert not long, f"functions over 60 lines: {long}"
     end = max((getattr(node, "end_lineno", 0) or 0 for node in ast.walk(tree)), default=0)
-    assert end <= 400
+    assert end <= (120 if name in METHODS else 400), "a method fits on two screens, any other file on seven"
 
 
 def test_no_final_class_is_inherited_from() -> None:

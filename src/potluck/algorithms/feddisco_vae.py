@@ -59,12 +59,9 @@ class LatentDiscrepancy(Weigh):
     def before(self) -> tuple[Stage[Any, Any, Any], ...]:
         """Train the autoencoder, then ask for the distances."""
         trained = Average(
-            self.vae_rounds,
-            self.vae_fit,
+            self.vae_rounds, self.vae_fit, stream=STREAM, architecture=self.vae,
             train_on="train" if self.encoder_by == "federated" else "val",
-            stream=STREAM,
-            architecture=self.vae,
-        )
+        )  # fmt: skip
         return trained, LatentCensus(self.vae, self.z_source, rows_too=self.scope == "all")
 
     def raw(self, told: Sequence[Told], past: Latents, population: Sequence[int]) -> Sequence[float]:
@@ -113,11 +110,9 @@ def feddisco_vae(
         "feddisco-vae", rounds, fit, weigh, objective, server, share, bn_buffers,
         architecture=vae if task == "vae" else None, topologies=frozenset({"star", "rotating"}), refusal=STAR,
     )  # fmt: skip
-    return scored(made) if task == "vae" and discrepancy == "vae_w1" else made
-
-
-def scored(made: Algorithm) -> Algorithm:
-    """Return the algorithm with stage A scored like stage C: where both train the VAE, A is the baseline."""
     first, *others = made.stages
-    assert isinstance(first, Average)
-    return replace(made, stages=(replace(first, judged=True), *others))
+    if (
+        task == "vae" and discrepancy == "vae_w1" and isinstance(first, Average)
+    ):  # A is then the baseline of C
+        made = replace(made, stages=(replace(first, judged=True), *others))
+    return made

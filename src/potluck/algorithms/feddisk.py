@@ -72,28 +72,15 @@ def feddisk(
     The pooled density trains for at most `density_rounds`, a client's own for at most `local_chunks` times
     `local_fit.epochs`; both stop after `patience` looks at the validation rows that show nothing better.
     """
-    first = Average(
-        density_rounds,
-        density_fit,
-        objective=Likelihood(density),
-        stream="density",
-        architecture=density,
-        stop=NoBetter(patience),
-    )
     if isinstance(ratio, Paper) and isinstance(density, Mixture | NormalisingFlow):
         raise BadInputError(PAPER_NEEDS)
     own = OwnDensity(density, local_fit, local_chunks, patience)
-    before = (RowPool(),) if ratio.leaks else (own, first)
-    return _behind(
-        (*before, DensityRatio(ratio, density)),
-        "feddisk",
-        rounds,
-        fit,
-        weigh,
-        server,
-        share,
-        bn_buffers,
-    )
+    pooled = Average(
+        density_rounds, density_fit, objective=Likelihood(density),
+        stream="density", architecture=density, stop=NoBetter(patience),
+    )  # fmt: skip
+    before = (*((RowPool(),) if ratio.leaks else (own, pooled)), DensityRatio(ratio, density))
+    return _behind(before, "feddisk", rounds, fit, weigh, server, share, bn_buffers)
 
 
 def feddisk_ab(
