@@ -1,11 +1,13 @@
 """What `docs/make_fedex.py` shows beside whole runs: gates on small digits, and what tells sources apart.
 
     python docs/fedex_measure.py gates                 # docs/records/fedex/gates.json, two minutes
-    python docs/fedex_measure.py sources DATA_DIR      # docs/records/fedex/sources.json, three minutes of one core
+    python docs/fedex_measure.py sources DATA_DIR      # docs/records/fedex/sources.json, four minutes of one core
+    python docs/fedex_measure.py memory DATA_DIR       # docs/records/fedex/memory.json, seconds
 
 `gates`: twenty clients with 1,797 small digits; ten hold 0-4 and ten 5-9 ("halves"), or ten train on the labels
 y + 5 mod 10 ("mistaken"). `sources`: the warm-up of scenario SC-11 with the 1.66-million-parameter CNN, one epoch at
-100 clients; then the same clients' updates are clustered by several similarities.
+100 clients; then the same clients' updates are clustered by several similarities. `memory`: the peak of a process that
+plays the warm-up of SC-10 (100 clients, the same network), one step a client: answers, not steps, fill the memory.
 """
 
 from __future__ import annotations
@@ -138,8 +140,27 @@ def sources(data: Path) -> None:
             "clients": {group: truth.count(group) for group in sorted(set(truth))},
             "found": {name: by_count(cosine, truth, most.tolist()) for name, cosine in seen.items()},
         }
-    record["peak_rss_gb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2)
     keep("sources", record)
+
+
+def memory(data: Path) -> None:
+    """Play the warm-up of SC-10 and note the most memory that the process ever held."""
+    table = {
+        "name": "memory",
+        "data": {"name": "mnist"},
+        "partition": {"name": "shards", "clients": 100, "size": 300},
+        "model": {"name": "cnn_mcmahan"},
+        "algorithm": {"name": "fedex", "fit": {**WARM.__dict__, "steps": 1}},
+    }
+    world = experiment(table).world(SEED, None, Places.usual([data]))
+    before = peak()
+    cosines_of(world)
+    keep("memory", {"before_gb": before, "peak_gb": peak()})
+
+
+def peak() -> float:
+    """Return the most memory that this process ever held (GB)."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2)
 
 
 def cosines_of(world: World) -> Mapping[str, Any]:
@@ -185,5 +206,7 @@ if __name__ == "__main__":
             gates()
         case ["sources", folder]:
             sources(Path(folder))
+        case ["memory", folder]:
+            memory(Path(folder))
         case _:
             raise SystemExit(__doc__)

@@ -3,8 +3,8 @@
     python docs/make_fedex.py
 
 Everything is read from docs/records: fedex-sc10-reduced, fedex-sc11-reduced and replication-mnist are stored runs,
-fedex/gates.json and fedex/sources.json come from `docs/fedex_measure.py`. Where one is missing, the page says how to
-make it.
+fedex/gates.json, sources.json and memory.json come from `docs/fedex_measure.py`. Where one is missing, the page says
+how to make it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def main() -> None:
     fill(PAGE, "replication", replication(runs) if runs else absent("replication-mnist"))
     found = measured("sources")
     fill(PAGE, "sources", sources(found) if found else unmeasured("sources DATA_DIR"))
-    fill(METHOD, "memory", memory(found) if found else unmeasured("sources DATA_DIR"))
+    found = measured("memory")
+    fill(METHOD, "memory", memory(found) if found else unmeasured("memory DATA_DIR"))
     found = measured("gates")
     fill(METHOD, "gates", gates(found) if found else unmeasured("gates"))
 
@@ -226,7 +227,10 @@ def sources(found: dict[str, Any]) -> str:
         "ARI, main class",
         "their clusters",
     ]
-    words = f"Alone in one cluster, exactly: {'; '.join(exact) if exact else 'nowhere'}."
+    words = "The CIFAR clients have one cluster to themselves under:\n\n" + "\n".join(
+        f"- {one}" for one in exact
+    )
+    words = words if exact else "Nowhere do the CIFAR clients have one cluster to themselves."
     command = f"`python docs/fedex_measure.py sources DATA_DIR`, seed {found['seed']}, one local epoch."
     return "\n\n".join([command, markdown(heads, rows), words])
 
@@ -234,8 +238,9 @@ def sources(found: dict[str, Any]) -> str:
 def memory(found: dict[str, Any]) -> str:
     """Say what the warm-up's server and clients need together."""
     return (
-        f"The server holds all warm-up answers at once: {found['peak_rss_gb']} GB at the peak, data and all, for 100 "
-        "clients of the 1.66-million-parameter CNN (`python docs/fedex_measure.py sources DATA_DIR`)."
+        f"The server holds all warm-up answers at once. With 100 clients of the 1.66-million-parameter CNN a process "
+        f"that plays both sides peaks at {found['peak_gb']} GB, of which {found['before_gb']} GB are there before the "
+        "warm-up: libraries and data (`python docs/fedex_measure.py memory DATA_DIR`)."
     )
 
 
