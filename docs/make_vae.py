@@ -2,14 +2,14 @@
 
     python docs/make_vae.py
 
-Everything is read from docs/records/feddisco-vae-* and bench-latent.json; where a record is missing, the page says how
-to make it.
+Everything is read from docs/records/feddisco-vae-* and bench-latent.json. A record is made by the command on the page,
+then `python docs/store.py RUN NAME`; where one is missing, the page says so.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from blocks import HERE, PICTURES, RECORDS, fill, markdown, picture
 from vae_published import BASELINE, CLASSIFIER, POSTER, Comparison
@@ -31,10 +31,8 @@ BENCH = {
 
 def main() -> None:
     """Fill the page."""
-    for one in POSTER:
-        fill(PAGE, one.name, poster(one))
-    for one in CLASSIFIER:
-        fill(PAGE, one.name, classifier(one))
+    fill(PAGE, "losses", section(POSTER, poster))
+    fill(PAGE, "classifiers", section(CLASSIFIER, classifier))
     figures = json.loads((RECORDS / "bench-latent.json").read_text(encoding="utf-8"))
     fill(
         PAGE,
@@ -43,20 +41,28 @@ def main() -> None:
     )
 
 
+def section(comparisons: Sequence[Comparison], told: Callable[[Comparison], str]) -> str:
+    """Return what is known of each comparison under its heading, and last how to make the records that are missing."""
+    texts = [(one, told(one)) for one in comparisons]
+    parts = [f"### {one.title}\n\n{text}" for one, text in texts if text]
+    missing = [
+        f"- {one.title}: `potluck compare experiments/{run_of(one)}.toml`" for one, text in texts if not text
+    ]
+    if missing:
+        parts.append("### Not run\n\n" + "\n".join(missing))
+    return "\n\n".join(parts)
+
+
+def run_of(one: Comparison) -> str:
+    """Return the name of a comparison's experiment and of its record."""
+    return f"feddisco-vae-{one.name}"
+
+
 def stored(one: Comparison) -> Sequence[Run]:
     """Return the finished runs of a comparison in its order, the baseline first; none where it was not stored."""
-    folder = RECORDS / f"feddisco-vae-{one.name}"
+    folder = RECORDS / run_of(one)
     runs = open_runs([folder]) if folder.is_dir() and any(folder.iterdir()) else ()
     return [run for run in runs if run.finished]
-
-
-def absent(one: Comparison) -> str:
-    """Say how the record is made."""
-    run = f"feddisco-vae-{one.name}"
-    return (
-        f"No record is stored yet. It is made with `potluck compare experiments/{run}.toml`, then "
-        f"`python docs/store.py runs/{run} {run}`, then `make docs`."
-    )
 
 
 def about(runs: Sequence[Run]) -> str:
@@ -67,17 +73,17 @@ def about(runs: Sequence[Run]) -> str:
 
 
 def poster(one: Comparison) -> str:
-    """Return everything about one comparison of the poster."""
+    """Return everything about one comparison of the poster, or nothing if it was not stored."""
     runs = stored(one)
     if len(runs) < 2 or runs[0].label != BASELINE:
-        return absent(one)
+        return ""
     parts = [about(runs), loss_table(runs, one), reading(runs, one)]
     parts.append(f"![Loss over the rounds of the last stage]({curves(runs, one)})")
-    drawn = picture([runs[-1].path], "latent", f"feddisco-vae-{one.name}-latent.png")
+    drawn = picture([runs[-1].path], "latent", f"{run_of(one)}-latent.png")
     parts.append(f"![Latent codes of the clients, first seed]({drawn})")
     shown = [run.path for run in (runs[0], runs[-1]) if images(run, run.seeds[0])]
     if shown:
-        drawn = picture(shown, "pictures", f"feddisco-vae-{one.name}-pictures.png")
+        drawn = picture(shown, "pictures", f"{run_of(one)}-pictures.png")
         parts.append(f"![Reconstructions and samples, first seed]({drawn})")
     return "\n\n".join(parts)
 
@@ -105,17 +111,17 @@ def curves(runs: Sequence[Run], one: Comparison) -> str:
     area.set_ylim(min([low, *heights]) - 10, max([high, *heights]) + 10)
     legend(canvas, runs, [run.label for run in runs])
     PICTURES.mkdir(exist_ok=True)
-    name = f"feddisco-vae-{one.name}-loss.png"
+    name = f"{run_of(one)}-loss.png"
     canvas.savefig(PICTURES / name, dpi=130, metadata={"Software": ""})
     return f"pictures/{name}"
 
 
 def classifier(one: Comparison) -> str:
-    """Return everything about one comparison of classifiers."""
+    """Return everything about one comparison of classifiers, or nothing if it was not stored."""
     runs = stored(one)
     if len(runs) < 2:
-        return absent(one)
-    drawn = picture([run.path for run in runs], "accuracy", f"feddisco-vae-{one.name}-accuracy.png")
+        return ""
+    drawn = picture([run.path for run in runs], "accuracy", f"{run_of(one)}-accuracy.png")
     return "\n\n".join(
         [about(runs), accuracy_table(runs), pick(runs), f"![Accuracy over the rounds]({drawn})"]
     )

@@ -88,7 +88,10 @@ def test_the_pick_is_the_cheapest_of_those_that_are_not_clearly_worse(
 
 
 def test_a_missing_record_says_how_it_is_made(maker: ModuleType) -> None:
-    for one in (*maker.POSTER, *maker.CLASSIFIER):
-        text = (maker.classifier if one in maker.CLASSIFIER else maker.poster)(one)
-        assert text.startswith("No record is stored yet.")
-        assert (DOCS.parent / f"experiments/feddisco-vae-{one.name}.toml").is_file()
+    for comparisons, told in ((maker.POSTER, maker.poster), (maker.CLASSIFIER, maker.classifier)):
+        text = maker.section(comparisons, told)
+        assert text.startswith("### Not run")
+        for one in comparisons:
+            file = f"experiments/feddisco-vae-{one.name}.toml"
+            assert f"- {one.title}: `potluck compare {file}`" in text
+            assert (DOCS.parent / file).is_file()
