@@ -68,8 +68,9 @@ def stored(one: Comparison) -> Sequence[Run]:
 def about(runs: Sequence[Run]) -> str:
     """Say how a comparison was made."""
     seeds = ", ".join(str(seed) for seed in runs[0].seeds)
+    many = "seeds" if len(runs[0].seeds) > 1 else "seed"
     clients = runs[0].mapping("clients").get(str(runs[0].seeds[0]))
-    return f"`{runs[0].text('command')}`: {clients} clients, seeds {seeds}."
+    return f"`{runs[0].text('command')}`: {clients} clients, {many} {seeds}."
 
 
 def poster(one: Comparison) -> str:
@@ -106,7 +107,7 @@ def curves(runs: Sequence[Run], one: Comparison) -> str:
                     round, told[run.label], style.marker, color=style.colour, ms=7, mec="white", clip_on=False
                 )
     low = min(at(run, ends(run)[1]).min() for run in runs)
-    high = max(at(run, min(3, ends(run)[1])).max() for run in runs)
+    high = max(at(run, ends(run)[0]).max() for run in runs)
     heights = [told[label] for told in one.published.values() for label in told]
     area.set_ylim(min([low, *heights]) - 10, max([high, *heights]) + 10)
     legend(canvas, runs, [run.label for run in runs])
