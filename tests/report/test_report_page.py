@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from potluck.report import write
+from potluck.report import open_runs, write
+from potluck.report.notes import notes
 
 Writer = Callable[..., Path]
 EMPTY = {"meta", "input", "br"}
@@ -176,6 +177,15 @@ def test_notes_commands_and_provenance_are_there(page: Path) -> None:
         'algorithm = { name = "FedBN" }',
     ):
         assert part in text
+
+
+def test_a_note_names_the_runs_that_say_it_unless_all_do(make: Writer) -> None:
+    one, two = make("One"), make("Two")
+    for run, said in ((one, ["rows are a subset"]), (two, ["rows are a subset", "rows are pooled"])):
+        manifest = json.loads((run / "manifest.json").read_text())
+        (run / "manifest.json").write_text(json.dumps({**manifest, "notes": said}))
+    told = notes(open_runs([one, two]))
+    assert told[-2:] == ["rows are a subset", "Two: rows are pooled"]
 
 
 def test_unequal_partitions_and_versions_are_noted(make: Writer, tmp_path: Path) -> None:

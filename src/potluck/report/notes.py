@@ -26,7 +26,18 @@ def notes(runs: Sequence[Run]) -> list[str]:
             found.append(
                 f"No global accuracy for {names}: there is no one model to test; see the clients' figures."
             )
-    return [*found, *dict.fromkeys(note for run in runs for note in (*run.remarks(), *run.notes()))]
+    return [*found, *_said(runs)]
+
+
+def _said(runs: Sequence[Run]) -> list[str]:
+    """Return what the runs say of themselves, and which of them say it where not all do."""
+    said: dict[str, list[str]] = {}
+    for run in runs:
+        for note in dict.fromkeys((*run.remarks(), *run.notes())):
+            said.setdefault(note, []).append(run.label)
+    return [
+        note if len(labels) == len(runs) else f"{'; '.join(labels)}: {note}" for note, labels in said.items()
+    ]
 
 
 def _open(runs: Sequence[Run]) -> list[Run]:
