@@ -44,7 +44,11 @@ def fedavg() -> Any:
     return made()
 
 
-@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - {"alone", "pooled"}))
+APART = {"alone", "pooled", "fedvae"}
+"""Two reference settings; and the VAE, which goes with the stage of FedDisco that it is the baseline of."""
+
+
+@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - APART))
 def test_every_algorithm_has_the_same_rows_first_weights_and_participants(name: str, fedavg: Any) -> None:
     """Spec V-CORE5."""
     world = made(name)
@@ -64,6 +68,18 @@ def test_every_algorithm_has_the_same_rows_first_weights_and_participants(name: 
         assert len(expected) == 2
         if type(stage).cohort is type(fedavg.stage(0)).cohort:
             assert stage.cohort(None, draw) == expected
+
+
+def test_the_vae_is_the_first_stage_of_the_method_that_it_is_the_baseline_of(fedavg: Any) -> None:
+    alone, system = made("fedvae"), made("feddisco-vae")
+    assert alone.federation.digest() == system.federation.digest() == fedavg.federation.digest()
+    assert alone.key_of(0) == system.key_of(0)
+    first, other = alone.site(0, "server").first(), system.site(0, "server").first()
+    assert first.keys() == other.keys()
+    assert all(torch.equal(first[leaf], other[leaf]) for leaf in other)
+    for number in range(1, 4):
+        draws = [Draw(each.clients, 0.4, each.key_of(0) / "cohort" / number) for each in (alone, system)]
+        assert alone.stage(0).cohort(None, draws[0]) == system.stage(0).cohort(None, draws[1])
 
 
 def test_another_seed_deals_other_rows(fedavg: Any) -> None:

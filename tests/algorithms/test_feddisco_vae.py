@@ -312,7 +312,7 @@ def test_bad_combinations_are_refused() -> None:
     with pytest.raises(BadInputError, match="neither d_center nor scope"):
         system(discrepancy="label_kl", scope="all")
     bare = changed({"val": lambda table: table.take(slice(0, 0))})
-    with pytest.raises(RuntimeError, match="client 0 has none"):
+    with pytest.raises(BadInputError, match="client 0 has none"):
         play(world(system(encoder_by="public"), given=bare))
     assert "mesh" not in system().topologies
     model = SMALL.model(Model(lambda: torch.nn.Linear(1, 1), shape=toy.SHAPE))

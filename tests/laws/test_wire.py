@@ -24,11 +24,12 @@ def test_the_stated_bytes_cross(name: str) -> None:
     arguments = (heard,) if "clients" in inspect.signature(stated).parameters else ()
     down, up = stated(world.model, *arguments)
     facts = play(world).facts
-    last = max(fact.round for fact in facts if fact.stage == "train")
+    trained = world.algorithm.stages[-1].stream
+    last = max(fact.round for fact in facts if fact.stage == trained)
     crossed = {
         fact.what: fact.value
         for fact in facts
-        if (fact.stage, fact.round, fact.who) == ("train", last, "server")
+        if (fact.stage, fact.round, fact.who) == (trained, last, "server")
     }
     people = crossed["asked"]
     assert (crossed["bytes/down"], crossed["bytes/up"]) == (people * down, people * up)
