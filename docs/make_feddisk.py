@@ -22,7 +22,10 @@ from potluck.report.page_cost import courses_of
 
 PAGE = HERE / "feddisk-results.md"
 METHOD = HERE / "algorithms" / "feddisk.md"
-FIGURES = {"clients": "Accuracy of the clients", "accuracy": "Mean accuracy over the rounds"}
+FIGURES = {
+    "clients": "Accuracy of the clients",
+    "local_accuracy": "Accuracy on the clients' own test rows over the rounds",
+}
 
 
 def main() -> None:

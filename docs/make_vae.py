@@ -19,6 +19,7 @@ from potluck.report import Run, open_runs
 from potluck.report.canvas import axes, figure, legend
 from potluck.report.palette import pen
 from potluck.report.plot_pictures import images
+from potluck.report.statistics import fallback_sentence
 
 PAGE = HERE / "feddisco-vae-results.md"
 BENCH = {
@@ -78,7 +79,7 @@ def poster(one: Comparison) -> str:
     runs = stored(one)
     if len(runs) < 2 or runs[0].label != BASELINE:
         return ""
-    parts = [about(runs), loss_table(runs, one), reading(runs, one)]
+    parts = [about(runs), loss_table(runs, one), *warned(runs), reading(runs, one)]
     parts.append(f"![Loss over the rounds of the last stage]({curves(runs, one)})")
     drawn = picture([runs[-1].path], "latent", f"{run_of(one)}-latent.png")
     parts.append(f"![Latent codes of the clients, first seed]({drawn})")
@@ -87,6 +88,11 @@ def poster(one: Comparison) -> str:
         drawn = picture(shown, "pictures", f"{run_of(one)}-pictures.png")
         parts.append(f"![Reconstructions and samples, first seed]({drawn})")
     return "\n\n".join(parts)
+
+
+def warned(runs: Sequence[Run]) -> list[str]:
+    """Say which methods fell back on the clients' rows as weights, because all of their own came out as zero."""
+    return [sentence for sentence in map(fallback_sentence, runs) if sentence]
 
 
 def curves(runs: Sequence[Run], one: Comparison) -> str:
@@ -124,7 +130,13 @@ def classifier(one: Comparison) -> str:
         return ""
     drawn = picture([run.path for run in runs], "accuracy", f"{run_of(one)}-accuracy.png")
     return "\n\n".join(
-        [about(runs), accuracy_table(runs), pick(runs), f"![Accuracy over the rounds]({drawn})"]
+        [
+            about(runs),
+            accuracy_table(runs),
+            *warned(runs),
+            pick(runs),
+            f"![Accuracy over the rounds]({drawn})",
+        ]
     )
 
 

@@ -2,9 +2,9 @@
 
 The result and configuration are copied whole, the manifest but for folders in its command (`--out`, `--data-dir`).
 Of the records, rows about single clients and peers are kept for the last evaluated round of each stage only (its last
-round if nothing is evaluated), but for what curves are drawn from, and images and latent codes of the first seed only,
-so that a page of records stays small enough for the repository. `--lean` is for many runs: it keeps accuracy,
-agreement, bytes and weights alone.
+round if nothing is evaluated), but for what curves are drawn from and for reason codes, and images and latent codes of
+the first seed only, so that a page of records stays small enough for the repository. `--lean` is for many runs: it
+keeps accuracy, agreement, bytes, weights and reason codes alone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def lean(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows to keep where there are many runs."""
     for row in slim(rows):
         if row["who"].startswith("client/"):
-            kept = row["what"] in ("alpha", "weight")
+            kept = row["what"] in ("alpha", "weight", "reason")
         elif row["who"].startswith("site/"):
             kept = row["what"] == "global/accuracy"
         else:
@@ -59,9 +59,9 @@ def lean(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def drawn(row: dict[str, Any]) -> bool:
-    """Tell whether a row belongs to a curve that pages draw."""
+    """Tell whether a row belongs to a curve that pages draw, or says that an answer did not count as it should."""
     if row["who"].startswith("client/"):
-        return False
+        return bool(row["what"] == "reason")
     if row["who"].startswith("site/"):
         return bool(row["what"] == "global/accuracy")
     if row["what"].startswith("local/"):
