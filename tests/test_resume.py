@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,12 @@ def test_ctrl_c_stops_with_130_and_leaves_a_run_to_resume(tmp_path: Path, whole:
     file, out = tmp_path / "resumed.toml", tmp_path / "run"
     file.write_text(TOML)
     process = subprocess.Popen(
-        command(file, out, "--workers", "2"), stderr=subprocess.PIPE, start_new_session=True
+        command(file, out, "--workers", "2"),
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=partial(
+            signal.signal, signal.SIGINT, signal.SIG_DFL
+        ),  # a script's background jobs ignore it
     )
     after_records(process, out, 1500)
     workers = children(process.pid)
