@@ -7,14 +7,11 @@ The raw loop does the same arithmetic: the same masks, the same batches, fused A
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import torch
+from clock import seconds
+from command import Figures, measured
 from torch import Tensor
 from torch.nn import functional
 
@@ -26,13 +23,6 @@ from potluck.parts.density_model import Made
 from potluck.table import Table
 
 INPUTS, HIDDEN, BATCH, ROWS, EPOCHS = 784, 400, 32, 480, 4
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Return how many seconds of the processor one call takes, whatever else runs beside it."""
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
 
 
 def raw(x: Tensor, leaves: list[Tensor], masks: list[Tensor]) -> list[Tensor]:
@@ -68,25 +58,17 @@ def pair() -> tuple[float, float]:
     return seconds(lambda: raw(flat, copies, masks)), seconds(lambda: fit(model, params, table, Key.root(1)))
 
 
-def main() -> None:
-    """Measure and print; with --record also store the figures."""
-    parser = argparse.ArgumentParser(description="MADE's training loop on one core.")
-    parser.add_argument("--times", type=int, default=9, help="how often each measurement is taken")
-    parser.add_argument("--record", type=Path, help="a JSON file to store the figures in")
-    arguments = parser.parse_args()
+def figures(times: int) -> Figures:
+    """Return the figures, medians of several measurements."""
     torch.set_num_threads(1)
     pair()
-    pairs = [pair() for _ in range(arguments.times)]
-    figures = {
+    pairs = [pair() for _ in range(times)]
+    return {
         "made_rows_per_second": round(ROWS * EPOCHS / statistics.median(ours for _, ours in pairs)),
         "made_ratio_to_raw": round(statistics.median(loop / ours for loop, ours in pairs), 3),
-        "times": arguments.times,
+        "times": times,
     }
-    for name, value in figures.items():
-        print(f"{name:40} {value}")
-    if arguments.record:
-        arguments.record.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    measured("MADE's training loop on one core.", 9, figures)
