@@ -13,7 +13,7 @@ from sc7_claims import BLOCKS, Setting, Verdict, as_fedavg, read, verdicts
 
 from potluck.report.canvas import INK, PALE, dress, figure
 from potluck.report.palette import pen
-from potluck.report.statistics import Summary
+from potluck.report.statistics import Difference, Summary
 
 PAGE = HERE / "fedep-sc7.md"
 FOLDER = "fedep-sc7"
@@ -77,7 +77,7 @@ def claims(settings: Sequence[Setting]) -> str:
         "higher",
         "clearly higher",
         "clearly lower",
-        "mean difference",
+        "mean difference (points)",
         "steadier",
         "faster",
     ]
@@ -88,13 +88,21 @@ def claims(settings: Sequence[Setting]) -> str:
             f"{one.higher} of {one.settings}",
             str(one.clearly_higher),
             str(one.clearly_lower),
-            f"{100 * one.difference:+.1f}",
+            difference(one.difference),
             f"{one.steadier} of {one.settings}",
             f"{one.faster} of {one.settings}",
         ]
         for one in found
     ]
     return f"{markdown(heads, rows)}\n\n{sentences(found)}\n{alike(settings)}"
+
+
+def difference(found: Difference) -> str:
+    """Return a mean over settings with its interval, in points."""
+    told = f"{100 * (found.mean or 0):+.1f}"
+    if found.low is None or found.high is None:
+        return told
+    return f"{told} ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
 
 
 def sentences(found: Sequence[Verdict]) -> str:
@@ -112,6 +120,8 @@ def sentences(found: Sequence[Verdict]) -> str:
 def alike(settings: Sequence[Setting]) -> str:
     """Say in how many settings the listing is FedAvg under another name."""
     within, of = as_fedavg(settings)
+    if not of:
+        return "* Whether the listing is FedAvg under another name takes two seeds or more to tell."
     return f"* The listing differs from FedAvg by less than FedAvg does from seed to seed: in {within} of {of} cases."
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from potluck.report.read import Run, open_runs
 from potluck.report.records import Floats
 from potluck.report.series import curve, site_curves
-from potluck.report.statistics import Summary, paired, summarise
+from potluck.report.statistics import Difference, Summary, paired, summarise
 
 ACCURACY = "global/accuracy"
 SHARE = 0.95
@@ -82,7 +82,10 @@ class Setting(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """In how many settings a variant does better than its rival, by mean over seeds, and how often clearly."""
+    """In how many settings a variant does better than its rival, by mean over seeds, and how often clearly.
+
+    `difference` is the mean over settings of these means, with an interval that takes the settings for the sample.
+    """
 
     variant: str
     where: str
@@ -90,7 +93,7 @@ class Verdict(NamedTuple):
     higher: int
     clearly_higher: int
     clearly_lower: int
-    difference: float
+    difference: Difference
     steadier: int
     faster: int
 
@@ -183,7 +186,7 @@ def verdict(there: Sequence[Setting], label: str, base: str, variant: str, where
         sum(mean > 0 for mean in means),
         sum(gap.low is not None and gap.low > 0 for gap in clear),
         sum(gap.high is not None and gap.high < 0 for gap in clear),
-        float(np.mean(means)),
+        paired(dict(enumerate(means)), dict.fromkeys(range(len(means)), 0.0)),
         sum((own.unrest.mean or 0) < (rival.unrest.mean or 0) for own, rival in pairs),
         sum(sooner(own.rounds_to, rival.rounds_to, len(own.last)) for own, rival in pairs),
     )
@@ -197,12 +200,13 @@ def sooner(own: Summary, rival: Summary, seeds: int) -> bool:
 
 
 def as_fedavg(settings: Sequence[Setting]) -> tuple[int, int]:
-    """Count where the listing differs from its FedAvg by less than FedAvg does from seed to seed, and all."""
+    """Count where the listing differs from its FedAvg by less than FedAvg does from seed to seed, and all that tell."""
     within = [
-        abs(float(np.mean(list(gaps.values())))) < (one.outcomes[block.base].accuracy.std or 0.0)
+        abs(float(np.mean(list(gaps.values())))) < std
         for one in settings
         for block in BLOCKS
         for label, variant in block.variants.items()
         if variant == LISTING and (gaps := one.gaps(label, block.base))
+        if (std := one.outcomes[block.base].accuracy.std) is not None
     ]
     return sum(within), len(within)
