@@ -127,7 +127,7 @@ def lines(run: Run, published: Published, tests: Sequence[str]) -> list[list[str
     rows = []
     for place in range(many):
         told = [percent(last(run, f"{test}/expert/{place}/accuracy")) for test in tests]
-        rows.append([run.label, f"expert {place}", *cells(published.expert(many, place)), *told])
+        rows.append([name_of(run), f"expert {place}", *cells(published.expert(many, place)), *told])
     for gate in GATES:
         stage = "gate" if gate == "learned" else "train"
         told = [percent(last(run, f"{test}/gate/{gate}/accuracy", stage)) for test in tests]
@@ -136,8 +136,13 @@ def lines(run: Run, published: Published, tests: Sequence[str]) -> list[list[str
                 f"{figure} ± {percent(order(run, test))}" for figure, test in zip(told, tests, strict=True)
             ]
         total = published.total.get(many) if gate == "online" else None
-        rows.append([run.label, f"all, {gate}", "-" if total is None else f"{total:.2f}", "-", *told])
+        rows.append([name_of(run), f"all, {gate}", "-" if total is None else f"{total:.2f}", "-", *told])
     return rows
+
+
+def name_of(run: Run) -> str:
+    """Return a run's name without its gate: every gate is scored on the same experts."""
+    return run.label.removesuffix(", learned gate")
 
 
 def order(run: Run, test: str) -> float | None:
@@ -178,7 +183,7 @@ def verdict(runs: Sequence[Run]) -> str:
         if worst is not None and online is not None:
             kept = "not below" if online >= worst - 0.01 else "BELOW"
             said += f"; the online gate is {kept} its worst expert less one point"
-        out.append(f"- {run.label}: {said}.")
+        out.append(f"- {name_of(run)}: {said}.")
     return "\n".join(out)
 
 

@@ -14,14 +14,17 @@ MARKERS = "osD^vPX*"
 
 
 class Pen(NamedTuple):
-    """How one method is drawn; beyond eight methods the colours come again with another dash."""
+    """How one method is drawn; beyond eight the colours come again with another dash, and with hollow markers."""
 
     colour: str
     dash: tuple[int, ...]
     marker: str
+    filled: bool
 
 
 def pen(place: int) -> Pen:
     """Return the pen of the method at a place of the comparison."""
     turn = place // len(LIGHT)
-    return Pen(LIGHT[place % len(LIGHT)], DASHES[turn % len(DASHES)], MARKERS[place % len(MARKERS)])
+    return Pen(
+        LIGHT[place % len(LIGHT)], DASHES[turn % len(DASHES)], MARKERS[place % len(MARKERS)], turn % 2 == 0
+    )

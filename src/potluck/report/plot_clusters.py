@@ -92,9 +92,9 @@ def _plane(area: Axes, title: str, one: Sorted, names: Sequence[str]) -> None:
             one.plane[mine, 1],
             s=34,
             alpha=0.8,
-            lw=0.4,
-            edgecolor="white",
-            color=style.colour,
+            lw=0.4 if style.filled else 1.4,
+            edgecolor="white" if style.filled else style.colour,
+            facecolor=style.colour if style.filled else "none",
             marker=style.marker,
             label=f"{plain(name)} ({int(mine.sum())})",
         )
