@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -49,6 +50,11 @@ def dashed(style: Pen) -> Literal["solid"] | tuple[float, Sequence[float]]:
 def plain(label: str) -> str:
     """Return a label that matplotlib does not take for a formula."""
     return label.replace("$", r"\$")
+
+
+def titled(what: str, label: str, width: int = 38) -> str:
+    """Return a title with a run's label below, broken where a column of panels is too narrow for it."""
+    return "\n".join([what, *wrap(plain(label), width)])
 
 
 def legend(canvas: Figure, runs: Sequence[Run], shown: Sequence[str], marker: bool = False) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from potluck.report.canvas import INK, dress, figure, plain
+from potluck.report.canvas import INK, dress, figure, plain, titled
 from potluck.report.palette import pen
 from potluck.report.read import Run
 from potluck.report.records import Floats, Ints, Mask
@@ -45,7 +45,7 @@ def clusters(runs: Sequence[Run]) -> Figure | None:
     for column, (run, one) in enumerate(found):
         own = partition(run, run.seeds[0] if run.seeds else 0)
         names = tuple(f"cluster {label}" for label in one.labels.tolist())
-        _plane(areas[0, column], f"Clusters of clients\n{plain(run.label)}", one, names)
+        _plane(areas[0, column], titled("Clusters of clients", run.label), one, names)
         _plane(areas[1, column], *_truth(one, own))
         _classes(areas[2, column], one, own)
     return canvas

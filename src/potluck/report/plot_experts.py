@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from potluck.report.canvas import INK, PALE, dashed, dress, figure, plain
+from potluck.report.canvas import INK, PALE, dashed, dress, figure, titled
 from potluck.report.palette import pen
 from potluck.report.read import Run
 from potluck.report.series import recorded
@@ -66,7 +66,7 @@ def panel(run: Run, seed: int) -> Panel | None:
 
 
 def _weights(area: Axes, label: str, one: Panel) -> None:
-    dress(area, f"The online gate's weights\n{plain(label)}", "test rows seen", "mean weight over classes")
+    dress(area, titled("The online gate's weights", label), "test rows seen", "mean weight over classes")
     for expert, weights in sorted(one.weights.items()):
         style = pen(expert)
         rows = sorted(weights)
@@ -82,7 +82,8 @@ def _weights(area: Axes, label: str, one: Panel) -> None:
         )
     if one.weights:
         area.set_xscale("log")
-        area.legend(frameon=False, fontsize=8, labelcolor=INK)
+        area.set_ylim(bottom=0)
+        area.legend(frameon=False, fontsize=8, labelcolor=INK, loc="lower left", ncols=2)
 
 
 def _accuracies(area: Axes, one: Panel) -> None:
