@@ -1,6 +1,7 @@
 """What the runs of `experiments/fedep-sc7.toml` say about the claims of the FedEP thesis (Guan, 2024).
 
-Final accuracy is that of the last round (of a ring the mean over its nodes). Unrest is by how much accuracy falls from
+Final accuracy is that of the last round (of a ring the mean over its nodes). As one client may spoil a last round for
+all methods, late accuracy, the mean of the last five rounds, is compared too. Unrest is by how much accuracy falls from
 one round to the next in the second half of training, on average (a rise is no fall): small means stable. The target is
 95 % of the best accuracy of FedAvg with the same optimiser and topology (its mean curve); a method is faster if it
 reaches it in fewer rounds.
@@ -22,6 +23,7 @@ from potluck.report.statistics import Difference, Summary, paired, summarise
 
 ACCURACY = "global/accuracy"
 SHARE = 0.95
+LATE = 5
 
 
 class Block(NamedTuple):
@@ -57,6 +59,7 @@ class Outcome(NamedTuple):
     """One method in one setting; `last` is the final accuracy by seed."""
 
     accuracy: Summary
+    late: Summary
     apart: Summary
     rounds_to: Summary
     unrest: Summary
@@ -91,6 +94,7 @@ class Verdict(NamedTuple):
     where: str
     settings: int
     higher: int
+    higher_late: int
     clearly_higher: int
     clearly_lower: int
     difference: Difference
@@ -127,6 +131,7 @@ def outcome(run: Run, opened: Mapping[str, Run]) -> Outcome:
     firsts = [reached(values, goal) for values in curves.values()]
     return Outcome(
         summarise([float(values[-1]) for values in curves.values()]),
+        summarise([float(values[-LATE:].mean()) for values in curves.values()]),
         summarise(between(run)),
         summarise(firsts),
         summarise([unrest(values) for values in curves.values()]),
@@ -184,6 +189,7 @@ def verdict(there: Sequence[Setting], label: str, base: str, variant: str, where
         where,
         len(there),
         sum(mean > 0 for mean in means),
+        sum((own.late.mean or 0) > (rival.late.mean or 0) for own, rival in pairs),
         sum(gap.low is not None and gap.low > 0 for gap in clear),
         sum(gap.high is not None and gap.high < 0 for gap in clear),
         paired(dict(enumerate(means)), dict.fromkeys(range(len(means)), 0.0)),
