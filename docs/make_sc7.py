@@ -31,11 +31,12 @@ def stored() -> list[Setting]:
 
 def state(settings: Sequence[Setting]) -> str:
     """Return what is stored, with seeds, rounds and rows, and what is missing."""
-    rows = [[one.name, str(len(one.outcomes)), one.seeds, one.rounds, one.data] for one in settings] or [
-        ["none", "", "", "", ""]
-    ]
+    rows = [
+        [one.name, str(len(one.outcomes)), ", ".join(map(str, one.seeds)), one.rounds, one.data]
+        for one in settings
+    ] or [["none", "", "", "", ""]]
     missing = [name for name in ALL if name not in {one.name for one in settings}]
-    few = any(one.seeds != str(SEEDS) for one in settings)
+    few = any(len(one.seeds) < SEEDS for one in settings)
     told = f"Not run: {', '.join(missing)}." if missing else "All nine settings are there."
     if missing or few:
         told = f"**This is a part of the experiment**, which asks for nine settings and {SEEDS} seeds. {told}"

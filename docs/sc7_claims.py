@@ -67,11 +67,11 @@ class Outcome(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One setting, its scale in words, and its methods' outcomes by label."""
+    """One setting, the seeds that all its methods have, its scale in words, and the outcomes by label."""
 
     name: str
     title: str
-    seeds: str
+    seeds: tuple[int, ...]
     rounds: str
     data: str
     outcomes: Mapping[str, Outcome]
@@ -106,7 +106,7 @@ def read(name: str, paths: Sequence[Path]) -> Setting:
     """Read the runs of one setting."""
     opened = {run.label: run for run in open_runs(paths)}
     even, skewed, _, beta = name.split("-")
-    seeds = {len(run.seeds) for run in opened.values()}
+    seeds = set.intersection(*(set(run.seeds) for run in opened.values()))
     curves = [(run, curve(run, ACCURACY)) for run in opened.values()]
     rounds = {int(own.rounds[-1]) - run.offsets["train"] for run, own in curves if own is not None}
     manifest = json.loads((paths[0] / "manifest.json").read_text(encoding="utf-8"))
@@ -114,7 +114,7 @@ def read(name: str, paths: Sequence[Path]) -> Setting:
     return Setting(
         name,
         f"{even} even clients (beta 50), {skewed} skewed (beta {beta})",
-        " to ".join(map(str, sorted({min(seeds), max(seeds)}))),
+        tuple(sorted(seeds)),
         " to ".join(map(str, sorted({min(rounds), max(rounds)}))),
         f"{', '.join(manifest['datasets'])}, {rows}",
         {label: outcome(run, opened) for label, run in opened.items()},
